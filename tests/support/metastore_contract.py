@@ -359,8 +359,8 @@ class Queue:
     def publish(self, *, highest_write_id: int, partition: str | None = None) -> QueueJob:
         """Do everything except the cleaning."""
         job, txn = self.begin(highest_write_id=highest_write_id, partition=partition)
-        self.admin.mark_compacted(job)
         self.admin.commit_txn(txn)
+        self.admin.mark_compacted(job)
         return job
 
     def line(self, number: int) -> QueueEntry:
@@ -406,15 +406,16 @@ class QueueContract:
         admin.update_compaction(job, txn)
         assert (queue.line(job.queue_id).txn, queue.line(job.queue_id).highest_write_id) == (txn, last)
         admin.heartbeat_txn(txn)
-        admin.mark_compacted(job)
-        assert (queue.line(job.queue_id).state, queue.line(job.queue_id).committed) == (
-            QueueState.READY_FOR_CLEANING,
-            None,
-        )
         assert not admin.valid_txns().is_valid(txn)
         admin.commit_txn(txn)
-        assert admin.valid_txns().is_valid(txn) and queue.line(job.queue_id).committed is not None
+        assert admin.valid_txns().is_valid(txn)
         assert admin.show_locks(database, table) == ()
+        committed = queue.line(job.queue_id).committed
+        assert (queue.line(job.queue_id).state, committed is not None) == (QueueState.WORKING, True)
+        for _ in range(2):
+            admin.mark_compacted(job)
+        line = queue.line(job.queue_id)
+        assert (line.state, line.worker, line.committed) == (QueueState.READY_FOR_CLEANING, None, committed)
         admin.mark_cleaned(job)
         ended = queue.line(job.queue_id)
         assert (ended.state, ended.pool, ended.txn) == (QueueState.SUCCEEDED, queue.pool, txn)
@@ -500,7 +501,7 @@ class QueueContract:
         assert queue.enqueue() is not None
 
     def test_what_was_marked_as_compacted_but_not_committed_was_never_published(self, admin, queue):
-        """A driver that dies between the two leaves an entry that Hive's Cleaner takes for ready; `committed` tells."""
+        """A Worker of Hive's that dies between the two leaves an entry that Hive's Cleaner takes for ready."""
         job, txn = queue.begin()
         admin.mark_compacted(job)
         admin.abort_txn(txn)
@@ -525,9 +526,9 @@ class QueueContract:
 
     def test_a_committed_compaction_has_no_worker_and_stays_committed(self, admin, queue):
         job, txn = queue.begin()
+        admin.commit_txn(txn)
+        admin.commit_txn(txn)
         admin.mark_compacted(job)
-        admin.commit_txn(txn)
-        admin.commit_txn(txn)
         assert not admin.abort_txn(txn)
         assert (queue.line(job.queue_id).worker, queue.line(job.queue_id).txn) == (None, txn)
 

@@ -215,14 +215,18 @@ def _of_no_other_table(metastore: MetastoreCalls, table: TableRef, txns: set[int
 
 
 def end_entries(metastore: MetastoreCalls, entries: Iterable[QueueEntry]) -> None:
-    """End the entries for which nothing was published; their transactions ended before the entries were listed.
+    """Mark the entries of dead drivers as compacted or failed; their transactions ended before they were listed.
 
-    NB: a driver marks its entry "ready for cleaning" right before it commits, and may have stopped there: Hive's
-    Cleaner must not process it. Also, `mark_failed` would end even a committed entry.
+    NB: a driver marks its entry right after it commits, and may have died in between. Drivers of an earlier version
+    marked it before: where nothing was committed, Hive's Cleaner must not process such an entry.
     """
     for entry in entries:
-        if not entry.is_ended and entry.committed is None:
+        if entry.is_ended or entry.awaits_cleaning:
+            continue
+        if entry.committed is None:
             metastore.mark_failed(queue_job(entry), "its driver ended before it was published")
+        else:
+            metastore.mark_compacted(queue_job(entry))
 
 
 def _own_entries(
@@ -366,22 +370,22 @@ def end_dead_entries(
     metastore itself shows that nothing more can be published, or no transaction has appeared for long. Raises the
     client's errors.
     """
-    own = (owner.number for _, owner in _unpublished(metastore, table) if owner.uid == last.uid)
+    own = (owner.number for _, owner in _left(metastore, table) if owner.uid == last.uid)
     for number in sorted({number for number in own if number <= last.number}):
         # NB: their staging was removed when they were judged.
         end_attempt(open_storage, metastore, Attempt(last.uid, number), table, ())
-    if not (before := dict(_unpublished(metastore, table))):
+    if not (before := dict(_left(metastore, table))):
         return
     opened = metastore.open_transactions().open
     # NB: listed again: a transaction that is no longer open may have committed just now.
-    after = _unpublished(metastore, table)
+    after = _left(metastore, table)
     end_entries(metastore, [one for one, owner in after if one in before and _is_dead(one, owner, opened, now)])
 
 
-def _unpublished(metastore: MetastoreCalls, table: TableRef) -> Sequence[tuple[QueueEntry, Attempt]]:
-    """Return the entries that drivers put into their own pools, and that were neither committed nor ended."""
+def _left(metastore: MetastoreCalls, table: TableRef) -> Sequence[tuple[QueueEntry, Attempt]]:
+    """Return the entries that drivers put into their own pools, and that are neither ended nor marked and committed."""
     entries = metastore.compactions(table.database, table.name)
-    left = (entry for entry in entries if not entry.is_ended and entry.committed is None)
+    left = (entry for entry in entries if not (entry.is_ended or entry.awaits_cleaning))
     owned = ((entry, Attempt(*owner)) for entry in left if (owner := pool_owner(entry.pool)))
     return [(entry, owner) for entry, owner in owned if owner.queued(entry)]
 

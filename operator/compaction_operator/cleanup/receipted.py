@@ -68,10 +68,11 @@ class Draft:
 class ReceiptBook:
     """The receipts of a warehouse. Thread-safe.
 
-    Methods raise ReceiptNotWrittenError if a receipt, or what must be known for it, cannot be read or written.
+    `now` returns the time as RFC 3339. Methods raise ReceiptNotWrittenError if a receipt, or what must be known for it,
+    cannot be read or written.
     """
 
-    def __init__(self, open_storage: OpenStorage, location: str) -> None:
+    def __init__(self, open_storage: OpenStorage, location: str, *, now: Callable[[], str]) -> None:
         self._open_storage = open_storage
         self._storage = open_storage(location)
         self._location = location
@@ -79,7 +80,7 @@ class ReceiptBook:
         self._lock = threading.Lock()
         self._known = False
         self._open: dict[str, Notice] = {}
-        self._chain = Ledger(self._storage, location)
+        self._chain = Ledger(self._storage, location, now=now)
 
     def record(self, receipt: Receipt, *, since: str) -> None:
         """Write the receipt of a compaction that ends, unless a receipt since a time (RFC 3339) has it."""
@@ -122,10 +123,10 @@ class ReceiptBook:
 
     def _announced(self, draft: Draft) -> str | None:
         """Return the notice of an earlier pass that meant to delete the same and could not, None without one."""
-        meant = draft.receipt.cleanup_uid, draft.receipt.parts
+        meant = _meant(draft.receipt)
         with self._lock:
             known = list(self._open.items())
-        return next((path for path, one in known if (one.receipt.cleanup_uid, one.receipt.parts) == meant), None)
+        return next((path for path, one in known if _meant(one.receipt) == meant), None)
 
     def _announce(self, draft: Draft, *, after: int) -> str:
         notice = Notice(after=after, receipt=draft.receipt, volumes=draft.volumes)
@@ -171,7 +172,8 @@ class ReceiptBook:
             if part.partition not in dropped and not self._open_storage(part.location).exists(volume):
                 raise StorageError(f"{volume} does not exist: is its volume there?")
         gone = tuple(map(self._gone, meant))
-        self._chain.append(lambda since: _unwritten(notice.receipt, gone, since), after=notice.after)
+        if any(part.deleted for part in gone):
+            self._chain.append(lambda since: _unwritten(notice.receipt, gone, since), after=notice.after)
         if over or all(len(part.deleted) == len(whole.deleted) for part, whole in zip(gone, meant, strict=True)):
             self._storage.delete_tree(path)
             self._open.pop(path, None)
@@ -190,6 +192,11 @@ def _as_not_written() -> Iterator[None]:
         yield
     except (StorageError, DamagedReceiptError) as error:
         raise ReceiptNotWrittenError(f"the receipt cannot be written: {error}") from error
+
+
+def _meant(receipt: Receipt) -> tuple[str | None, set[tuple[str, str]]]:
+    """Return whose receipt it is, and what is deleted: the location and name of each."""
+    return receipt.cleanup_uid, {(part.location, one.name) for part in receipt.parts for one in part.deleted}
 
 
 def _read_notice(path: str, content: bytes) -> Notice:

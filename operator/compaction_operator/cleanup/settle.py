@@ -11,6 +11,7 @@ from compaction_operator.cleanup.attempt import (
     Attempt,
     Ended,
     end_attempt,
+    end_entries,
     holdings,
     is_taken_for,
     lasting,
@@ -69,7 +70,9 @@ def settle(
     gone = what_changed(metastore, spec.table, spec.partitions)
     here = [entry for entry in spec.partitions if entry.partition not in gone]
     ended = end_attempt(open_storage, metastore, attempt, table, here, whole=whole)
-    ended = replace(ended, queue=(*ended.queue, *_taken(metastore, spec)))
+    taken = _taken(metastore, spec)
+    end_entries(metastore, [entry for entry in taken if entry.committed is not None])
+    ended = replace(ended, queue=(*ended.queue, *taken))
     holding = Holding(metastore, spec, policy)
     holding.give_back_left()
     states, errors = _states(open_storage, holding.hold_off, spec, here, ended)

@@ -10,11 +10,10 @@ from compaction_operator.receipts import Kind, Receipt, WaitedFor
 
 
 def deletion_facts(cleanup: Cleanup, now: datetime) -> Receipt:
-    """Return the receipt of a settled cleanup's pass, without what it deletes."""
+    """Return the receipt of a settled cleanup's pass that begins now, without what it deletes."""
     spec, status, baseline = cleanup.spec, cleanup.status, cleanup.status.baseline
     assert baseline is not None
     return Receipt(
-        time=rfc3339(now),
         kind=Kind.DELETION,
         warehouse=spec.warehouse,
         table=str(spec.table.ref()),
@@ -24,18 +23,18 @@ def deletion_facts(cleanup: Cleanup, now: datetime) -> Receipt:
         attempt=spec.compaction.attempt,
         reason="Obsolete",
         message=f"mode {spec.mode}, readers {spec.readers}",
+        started=rfc3339(now),
         cleanup=cleanup.meta.name,
         cleanup_uid=cleanup.meta.uid,
         waited_for=WaitedFor(since=baseline.time, until=status.readers_gone_time, readers=status.waited_for),
     )
 
 
-def compaction_facts(compaction: Compaction, ending: TableCompactionStatus, now: datetime) -> Receipt:
+def compaction_facts(compaction: Compaction, ending: TableCompactionStatus) -> Receipt:
     """Return the receipt of a compaction that ends with that status."""
     spec, outcome = compaction.spec, find_condition(ending.conditions, SUCCEEDED)
     assert outcome is not None
     return Receipt(
-        time=rfc3339(now),
         kind=Kind.COMPACTION,
         warehouse=spec.warehouse,
         table=str(spec.table),

@@ -22,12 +22,13 @@ class Pool:
     def held(self) -> tuple[QueueEntry, ...]:
         """Return the entries that the controller took and that are still worked on, the oldest first.
 
-        Ends those that a driver marked as compacted and did not commit: Hive's Cleaner would take them for compacted.
+        Marks those that were committed and not marked, whose driver may be dead. The other way round, which drivers of
+        an earlier version leave, they have failed: Hive's Cleaner would take them for compacted.
         """
         entries = sorted(self._client.pool_compactions(self._settings.pool), key=lambda entry: entry.queue_id)
-        if any(self._is_marked(entry) for entry in entries):
-            self._end_dead()
-        return tuple(entry for entry in entries if entry.state is QueueState.WORKING and entry.worker == self._worker)
+        if any(self._is_half_done(entry) for entry in entries):
+            self._end_half_done()
+        return tuple(entry for entry in entries if self._is_held(entry) and not self._is_half_done(entry))
 
     def take(self) -> QueueEntry | None:
         """Take the oldest initiated entry of the pool and return it, None if there is none.
@@ -46,26 +47,33 @@ class Pool:
     def end(self, entry: QueueEntry, *, refused: bool, message: str) -> None:
         """End an entry as refused or failed, with the reason that SHOW COMPACTIONS shows, if it is still held.
 
-        NB: it is looked at again, as both marks end an entry in any state, also one that was committed meanwhile.
+        NB: both marks end an entry in any state, also one that is committed. So nothing is done while a transaction of
+        the entry is open: a driver whose TableCompaction was deleted may still commit it.
         """
-        if entry.queue_id not in {one.queue_id for one in self.held()}:
+        opened = {txn.txn for txn in self._client.open_transactions().open}
+        held = next((one for one in self.held() if one.queue_id == entry.queue_id), None)
+        if held is None or held.txn in opened:
             return
         log.info("queue %s of %s.%s: %s", entry, entry.database, entry.table, message)
         mark = self._client.mark_refused if refused else self._client.mark_failed
         mark(queue_job(entry), message)
 
-    def _is_marked(self, entry: QueueEntry) -> bool:
-        """Whether it was taken by the controller, and marked as compacted without a commit so far."""
-        own = is_taken_for(entry, queue_compaction_name(self._warehouse, entry.queue_id))
-        return own and entry.state is QueueState.READY_FOR_CLEANING and entry.committed is None
+    def _is_held(self, entry: QueueEntry) -> bool:
+        return entry.state is QueueState.WORKING and entry.worker == self._worker
 
-    def _end_dead(self) -> None:
-        """End the marked entries whose transaction is no longer open.
+    def _is_half_done(self, entry: QueueEntry) -> bool:
+        """Whether it was taken by the controller, and is either marked as compacted or committed, but not both."""
+        own = is_taken_for(entry, queue_compaction_name(self._warehouse, entry.queue_id))
+        is_marked = entry.state is QueueState.READY_FOR_CLEANING
+        return own and not entry.is_ended and is_marked != (entry.committed is not None)
+
+    def _end_half_done(self) -> None:
+        """Mark those whose transaction is no longer open.
 
         NB: they are listed after the transactions: one that is not open may have been committed just now.
         """
         opened = {txn.txn for txn in self._client.open_transactions().open}
-        after = filter(self._is_marked, self._client.pool_compactions(self._settings.pool))
+        after = filter(self._is_half_done, self._client.pool_compactions(self._settings.pool))
         end_entries(self._client, [entry for entry in after if entry.txn not in opened])
 
 

@@ -405,7 +405,7 @@ class Work:
         """Write the receipt of a compaction that is about to end, unless it is there; return the obstacle, if any."""
         if book := self._book(compaction.spec.warehouse):
             since = parse_time(ending.attempt_start_time or ending.start_time or rfc3339(compaction.meta.created))
-            receipt = compaction_facts(compaction, ending, self._clock())
+            receipt = compaction_facts(compaction, ending)
             book.record(receipt, since=rfc3339(since - CLOCKS_DIFFER))
 
     @_answering
@@ -454,7 +454,7 @@ class Work:
         storage = self._open_storage(warehouse)
         with self._lock:
             if warehouse not in self._books:
-                self._books[warehouse] = ReceiptBook(storage, receipts.location)
+                self._books[warehouse] = ReceiptBook(storage, receipts.location, now=lambda: rfc3339(self._clock()))
             return self._books[warehouse]
 
     def _client(self, warehouse: str) -> MetastoreClient:

@@ -58,6 +58,9 @@ class MetastoreCalls(Protocol):
     def compactions(self, database: str | None = None, table: str | None = None, /) -> Sequence[QueueEntry]:
         """Return the compaction queue's entries of a table, or all, including ended ones."""
 
+    def mark_compacted(self, job: QueueJob, /) -> None:
+        """Set an entry to "ready for cleaning". Raises MetastoreError if it is gone."""
+
     def mark_failed(self, job: QueueJob, message: str, /) -> None:
         """End an entry as failed. An entry that has ended is not an error."""
 

@@ -67,6 +67,11 @@ class Table:
         return self.input_format.startswith(HUDI_INPUT_FORMATS) or self._parameter(SPARK_PROVIDER) == "hudi"
 
     @property
+    def is_iceberg(self) -> bool:
+        """Whether it is an Iceberg table, as every engine marks one in Hive's metastore."""
+        return self._parameter("table_type") == "iceberg"
+
+    @property
     def may_be_auto_compacted(self) -> bool:
         """Whether the table allows Hive's Initiator to compact it (Initiator.noAutoCompactSet)."""
         return self._parameter("no_auto_compaction") != "true"

@@ -71,6 +71,8 @@ def require_compactable(table: Table) -> None:
     ref = f"{table.database}.{table.name}"
     if table.is_hudi:
         raise Refused(Reason.WRONG_FORMAT, f"table {ref} is a Hudi table: its types are LogCompaction and Compaction")
+    if table.is_iceberg:
+        raise Refused(Reason.WRONG_FORMAT, f"table {ref} is an Iceberg table: only full-ACID tables can be compacted")
     if not table.is_transactional:
         raise Refused(Reason.NOT_TRANSACTIONAL, f"table {ref} is not transactional: it has nothing to compact")
     if table.is_insert_only:

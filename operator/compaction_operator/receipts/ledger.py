@@ -33,19 +33,25 @@ Make = Callable[[Sequence[Receipt]], Receipt | None]
 """Returns the receipt to append, given those that are there since a number; None if there is nothing to add to them."""
 
 
+End = tuple[str, int]
+"""A compaction that ended, by its UID, and its last attempt."""
+
+
 class Ledger:
     """The writer of one warehouse's receipts. Thread-safe.
 
-    Methods raise StorageError, and DamagedReceiptError if a receipt that they must know cannot be read.
+    `now` returns the time as RFC 3339. Methods raise StorageError, and DamagedReceiptError if a receipt that they must
+    know cannot be read.
     """
 
-    def __init__(self, storage: Storage, location: str) -> None:
+    def __init__(self, storage: Storage, location: str, *, now: Callable[[], str]) -> None:
         self._storage = storage
         self._location = location
+        self._now = now
         self._lock = threading.Lock()
         self._head: Head | None = None
         self._known: dict[int, Receipt] = {}
-        self._index: dict[int, tuple[str, str]] = {}
+        self._index: dict[int, tuple[str, End | None]] = {}
 
     def head(self) -> Head:
         """Return the newest receipt that is known. The first call looks for it."""
@@ -66,29 +72,37 @@ class Ledger:
                 self._read_on()
 
     def append_end(self, receipt: Receipt, *, since: str) -> None:
-        """Append the receipt of a compaction's end, unless a receipt since a time (RFC 3339) is about its end."""
+        """Append the receipt of a compaction's end, unless a receipt since a time (RFC 3339) is about its end.
+
+        An end with a later attempt is another one: what ended the compaction before did not reach its status.
+        """
+        end = receipt.compaction_uid, receipt.attempt
         with self._lock:
-            while not self._has_end(receipt.compaction_uid, since, head := self._find_head()):
+            while not self._has(end, since, head := self._find_head()):
                 if self._write(receipt, head):
                     return
                 self._read_on()
 
-    def _has_end(self, compaction_uid: str, since: str, head: Head) -> bool:
+    def _has(self, end: End, since: str, head: Head) -> bool:
+        """Whether a receipt is about an end. The first older one ends the search: times ascend along the chain."""
         for number in range(head.number, 0, -1):
-            time, ended = self._indexed(number)
-            if ended == compaction_uid or time < since:
-                return ended == compaction_uid
+            time, found = self._indexed(number)
+            if found == end or time < since:
+                return found == end
         return False
 
-    def _indexed(self, number: int) -> tuple[str, str]:
-        """Return the time of a receipt, and the UID of the compaction whose end it is about, if it is about one."""
-        if number not in self._index:
-            self._receipt(number)
-        return self._index[number]
+    def _indexed(self, number: int) -> tuple[str, End | None]:
+        """Return the time of a receipt, and the end that it is about, if it is about one."""
+        return self._index.get(number) or _entry_of(self._receipt(number))
 
     def _write(self, draft: Receipt, head: Head) -> bool:
-        """Write a draft as the next receipt. Return False if another has that number."""
-        receipt = draft.model_copy(update={"number": head.number + 1, "previous": head.digest})
+        """Write a draft as the next receipt. Return False if another has that number.
+
+        NB: its time is taken after the receipt before was read. So times ascend, as far as the writers' clocks agree,
+        whatever a writer waited for in between.
+        """
+        place = {"number": head.number + 1, "previous": head.digest, "time": self._now()}
+        receipt = draft.model_copy(update=place)
         line, path = receipt.line(), _path(self._location, receipt.number)
         if receipt.number == 1:
             self._storage.make_directory(self._location)
@@ -129,11 +143,15 @@ class Ledger:
         return self._known[number]
 
     def _remember(self, number: int, receipt: Receipt) -> None:
-        ended = receipt.compaction_uid if receipt.kind is Kind.COMPACTION else ""
-        self._known[number], self._index[number] = receipt, (receipt.time, ended)
+        self._known[number], self._index[number] = receipt, _entry_of(receipt)
         for memory, most in ((self._known, KEPT), (self._index, INDEXED)):
             if len(memory) > most:
                 del memory[next(iter(memory))]
+
+
+def _entry_of(receipt: Receipt) -> tuple[str, End | None]:
+    is_end = receipt.kind is Kind.COMPACTION
+    return receipt.time, (receipt.compaction_uid, receipt.attempt) if is_end else None
 
 
 def stored(storage: Storage, location: str) -> Iterator[tuple[int, bytes]]:

@@ -60,13 +60,14 @@ class WaitedFor(ReadModel):
 class Receipt(ReadModel):
     """What one compaction did, or what one pass of a cleanup deleted. Sizes are in bytes, times RFC 3339.
 
-    `number` counts from 1, and `previous` is the SHA-256 of the line before; the ledger sets both. `reason` and
-    `message` are those of the compaction's Succeeded condition, or why its cleanup deleted.
+    `number` counts from 1, `previous` is the SHA-256 of the line before, and `time` is when it was written; the ledger
+    sets these. `started` is when the compaction or the pass began. `reason` and `message` are those of the compaction's
+    Succeeded condition, or why its cleanup deleted.
     """
 
     number: int = 0
     previous: str = GENESIS
-    time: str
+    time: str = ""
     kind: Kind
     warehouse: str
     table: str

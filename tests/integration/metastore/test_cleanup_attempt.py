@@ -168,16 +168,22 @@ def test_outputs_that_were_renamed_but_never_committed_are_removed(
     assert three_inserts.names() == DELTAS
 
 
+@pytest.mark.parametrize("marked", [False, True])
 def test_what_was_committed_stays_published_whatever_came_of_the_driver(
-    three_inserts: FixtureTable, server: MetastoreServer
+    three_inserts: FixtureTable, server: MetastoreServer, marked: bool
 ) -> None:
+    """Also if it died before it marked its entry: the controller does so, and the cleanup ends the entry."""
     holder = Holder(three_inserts, 1).hold(up_to="update")
     output = _renamed(three_inserts, holder)
-    holder._compacted()
     holder._commit()
+    if marked:
+        holder._compacted()
     steps = ControllerSteps(real_work(three_inserts, server.uri), cleanup(journal_of(three_inserts, holder, output)))
     assert steps.settle() == {"": PublishedState.PUBLISHED}
     assert [entry.state for entry in three_inserts.queue()] == [QueueState.READY_FOR_CLEANING]
+    steps.delete()
+    steps.finish()
+    assert [entry.state for entry in three_inserts.queue()] == [QueueState.SUCCEEDED]
 
 
 def test_a_journal_cannot_end_anybody_elses_work(three_inserts: FixtureTable, server: MetastoreServer) -> None:

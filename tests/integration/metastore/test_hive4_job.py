@@ -124,7 +124,7 @@ def test_show_compactions_tells_the_truth_at_every_step(
 
         monkeypatch.setattr(client, call, watched, raising=False)
 
-    for call in ("enqueue_compaction", "take_compaction", "update_compaction", "mark_compacted", "commit_txn"):
+    for call in ("enqueue_compaction", "take_compaction", "update_compaction", "commit_txn", "mark_compacted"):
         watch(call)
     store = Store()
     three_inserts.run(MAJOR, store=store, client=client.client())
@@ -132,7 +132,7 @@ def test_show_compactions_tells_the_truth_at_every_step(
         QueueState.INITIATED,
         QueueState.WORKING,
         QueueState.WORKING,
-        QueueState.READY_FOR_CLEANING,
+        QueueState.WORKING,
         QueueState.READY_FOR_CLEANING,
     ]
     (entry,) = spec_of(store)["partitions"]
@@ -141,7 +141,7 @@ def test_show_compactions_tells_the_truth_at_every_step(
     assert steps[1].worker == "compaction-operator/0f8c/1/pod1"
     assert (steps[2].txn, steps[2].highest_write_id) == (entry["txnId"], 3)
     assert steps[1].started is not None
-    assert [step.committed is not None for step in steps] == [False] * 4 + [True]
+    assert [step.committed is not None for step in steps] == [False] * 3 + [True] * 2
 
 
 def nothing_is_left(table: FixtureTable) -> None:
@@ -166,7 +166,7 @@ def nothing_is_left(table: FixtureTable) -> None:
         ("valid_write_ids", 2),
         ("update_compaction", 1),
         ("heartbeat_txn", 1),
-        ("mark_compacted", 1),
+        ("compactions", 2),
     ],
 )
 def test_a_call_that_fails_leaves_nothing_behind_but_why(call: str, number: int, three_inserts: FixtureTable) -> None:
@@ -258,8 +258,23 @@ def test_a_commit_whose_answer_is_lost_is_left_to_the_controller(three_inserts: 
         three_inserts.run(MAJOR, client=Failing(three_inserts.admin, "commit_txn", lost=True).client())
     assert "base_0000003" in three_inserts.visible()
     (entry,) = three_inserts.queue()
-    assert (entry.state, entry.committed is not None) == (QueueState.READY_FOR_CLEANING, True)
+    assert (entry.state, entry.committed is not None) == (QueueState.WORKING, True)
     assert three_inserts.own_transactions() == []
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_is_committed_and_cannot_be_marked_is_left_to_the_controller(
+    three_inserts: FixtureTable, server: MetastoreServer, lost: bool
+) -> None:
+    """It is published: the driver says so, and settling its journal marks the entry."""
+    store, client = Store(), Failing(three_inserts.admin, "mark_compacted", lost=lost).client()
+    assert three_inserts.run(MAJOR, store=store, client=client).reason is Reason.COMPACTED
+    (entry,) = three_inserts.queue()
+    assert entry.committed is not None
+    assert entry.state is (QueueState.READY_FOR_CLEANING if lost else QueueState.WORKING)
+    steps = ControllerSteps(real_work(three_inserts, server.uri), cleanup_of(store))
+    assert steps.settle() == {"": PublishedState.PUBLISHED}
+    assert [one.state for one in three_inserts.queue()] == [QueueState.READY_FOR_CLEANING]
 
 
 def test_a_commit_that_may_not_have_happened_is_left_to_the_controller(three_inserts: FixtureTable) -> None:

@@ -47,12 +47,12 @@ def test_all_ends_as_if_nothing_had_broken(runner: PlanRunner, name: str) -> Non
 
 
 def test_a_publication_that_is_half_done_is_completed(runner: PlanRunner) -> None:
-    """Hive 3: between the renames of a minor's pair. Hive 4: between the queue entry's end and the commit."""
+    """Hive 3: between the renames of a minor's pair. Hive 4: between the commit and the entry's mark."""
     require_right(runner, _half_published(runner.plane.hive))
 
 
 def _half_published(hive: str) -> Plan:
-    label = PUBLISH.format("delta_0000001_0000005") if hive == "3.1.3" else "metastore mark_compacted"
+    label = PUBLISH.format("delta_0000001_0000005") if hive == "3.1.3" else "metastore commit_txn"
     return Plan(scenario="pair", faults=(_fault(_step(Role.DRIVER, label), Moment.AFTER),))
 
 

@@ -18,10 +18,10 @@ DRIVER_STEPS = (
     "metastore open_txns",
     "metastore update_compactor_state",
     "POST compactioncleanups",
-    "metastore mark_compacted",
     "metastore commit_txn",
+    "metastore mark_compacted",
 )
-"""What a driver does for its entry. Of `mark_compacted` without `commit_txn` the entry ends as failed."""
+"""What a driver does for its entry."""
 Place = tuple[Role, str, Moment]
 
 

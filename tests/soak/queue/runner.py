@@ -97,7 +97,7 @@ class QueueRunner:
             every = self.admin.compactions(one.table.database, one.table.name)
             if len(every) != 1:
                 yield f"{one.queue_id}: other entries of the table: {every}"
-        held = [lock.lock_id for lock in self.admin.all_locks()]
+        held = self.admin.all_locks()
         opened = [txn.txn for txn in self.admin.open_transactions().open]
         if held or opened:
             yield f"left: locks {held}, transactions {opened}"

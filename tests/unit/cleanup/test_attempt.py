@@ -76,24 +76,30 @@ def test_a_lock_of_a_transaction_goes_with_it() -> None:
 
 @pytest.mark.parametrize("state", [QueueState.INITIATED, QueueState.WORKING, QueueState.READY_FOR_CLEANING])
 def test_a_queue_entry_that_was_not_committed_ends_as_failed(state: QueueState) -> None:
-    """Also one that was never taken, and one whose driver died between mark_compacted and commit."""
+    """Also one that was never taken, and one that a driver of an earlier version marked before it died."""
     source = hive4(queue=(queued(5, state=state, committed=None),), **opened((50, None)))
     end_attempt(source, OWN, TABLE)
     assert (source.asked("abort_txn"), failed(source)) == ([50], [5])
+
+
+def test_a_queue_entry_that_was_committed_and_not_marked_is_marked() -> None:
+    """Its driver died in between."""
+    source = hive4(queue=(queued(5, state=QueueState.WORKING),))
+    end_attempt(source, OWN, TABLE)
+    assert (source.queue[0].awaits_cleaning, failed(source)) == (True, [])
 
 
 @pytest.mark.parametrize(
     "entry",
     [
         queued(5),
-        queued(5, state=QueueState.WORKING),
         queued(5, state=QueueState.SUCCEEDED),
         queued(5, state=QueueState.FAILED, committed=None),
         queued(5, pool=queue_pool(uid="u", attempt=2, pod_uid="p"), state=QueueState.WORKING, committed=None),
         queued(5, pool=None, state=QueueState.WORKING, committed=None),
         queued(5, worker="hive-1", state=QueueState.WORKING, committed=None),
     ],
-    ids=["committed", "committed, not marked", "cleaned", "failed before", "another attempt's", "Hive's", "taken"],
+    ids=["committed", "cleaned", "failed before", "another attempt's", "Hive's", "taken"],
 )
 def test_other_queue_entries_stay_as_they_are(entry: object) -> None:
     """Nor is the transaction aborted in which Hive's Worker compacts what it took out of a dead driver's pool."""

@@ -105,7 +105,32 @@ def test_a_transaction_of_another_client_that_is_open_or_unknown_decides_nothing
     assert OUTPUT in names(table)
 
 
-@pytest.mark.parametrize("owner", [{}, {"pool": "k8s", "job": "c"}], ids=["the driver's entry", "a taken entry"])
+OWNERS = pytest.mark.parametrize(
+    "owner", [{}, {"pool": "k8s", "job": "c"}], ids=["the driver's entry", "a taken entry"]
+)
+
+
+@OWNERS
+def test_the_entry_of_what_is_published_is_marked_as_compacted(table: Path, owner: dict[str, str]) -> None:
+    """The driver died between its commit and its mark: without this, the cleanup would not end the entry."""
+    source = _on_hive_4(table, queue=(queued(5, state=QueueState.WORKING, **owner),))
+    assert _state(table, source) is PublishedState.PUBLISHED
+    assert source.queue[0].awaits_cleaning
+    assert _state(table, source) is PublishedState.PUBLISHED
+    assert source.count("mark_compacted") == 1
+
+
+def test_a_taken_entry_is_left_to_the_next_attempt(table: Path) -> None:
+    source = _on_hive_4(
+        table,
+        queue=(queued(5, state=QueueState.WORKING, committed=None, pool="k8s", job="c"),),
+        txns=f"100:{NO_END}::50",
+    )
+    assert _state(table, source) is PublishedState.NOT_PUBLISHED
+    assert source.queue[0].state is QueueState.WORKING
+
+
+@OWNERS
 def test_a_transaction_that_only_seems_committed_has_published_nothing(table: Path, owner: dict[str, str]) -> None:
     """The metastore has forgotten that it was aborted; the queue remembers that it was never committed."""
     source = _on_hive_4(table, queue=(queued(5, state=QueueState.FAILED, committed=None, **owner),))

@@ -187,6 +187,18 @@ async def test_a_compaction_that_the_watch_has_not_brought_is_not_taken_for_dele
 
 
 @runs
+async def test_an_entry_of_a_type_of_a_later_hive_holds_up_no_other() -> None:
+    box = sandbox()
+    enqueue(box, "a", "b")
+    box.work.pool.change_entries(1, type=None, type_name="type 9")
+    await box.start()
+    await box.pass_time(INTERVAL)
+    (refused, error), (working, _) = entries(box)
+    assert (refused, working, len(created(box))) == (QueueState.REFUSED, QueueState.WORKING, 1)
+    assert error is not None and error.startswith("type 9 is not supported")
+
+
+@runs
 async def test_a_type_that_is_not_supported_is_refused_without_a_compaction() -> None:
     box = sandbox()
     enqueue(box, "orders")
@@ -216,6 +228,49 @@ def test_an_entry_that_is_marked_and_will_not_be_committed_has_failed(outcome: s
             pool.on("open_transactions", lambda: pool.commit_txn(txn))
         await box.pass_time(INTERVAL)
         assert states(box) == [state]
+
+    scenario()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"), [(ABORTED, QueueState.FAILED), (COMMITTED, QueueState.READY_FOR_CLEANING)]
+)
+def test_the_driver_of_a_compaction_that_was_deleted_may_still_publish(outcome: str, state: QueueState) -> None:
+    """Its entry ends when its transaction has ended, and as that did."""
+
+    @runs
+    async def scenario() -> None:
+        box = await started("orders")
+        pool = box.work.pool
+        txn = pool.open_compaction_txn(agent="driver")
+        pool.change_entries(1, txn=txn)
+        box.kube.delete(ResourceKind.COMPACTION, "default", FIRST)
+        await box.pass_time(2 * INTERVAL)
+        assert states(box) == [QueueState.WORKING]
+        pool.commit_txn(txn) if outcome == COMMITTED else pool.abort_txn(txn)
+        await box.pass_time(INTERVAL)
+        assert states(box) == [state]
+
+    scenario()
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_an_entry_that_was_committed_and_not_marked_is_marked(deleted: bool) -> None:
+    """Its driver died in between: it is published, whatever became of its TableCompaction."""
+
+    @runs
+    async def scenario() -> None:
+        box = await started("orders")
+        pool = box.work.pool
+        txn = pool.open_compaction_txn(agent="driver")
+        pool.change_entries(1, txn=txn)
+        await box.pass_time(INTERVAL)
+        assert states(box) == [QueueState.WORKING]
+        pool.commit_txn(txn)
+        if deleted:
+            box.kube.delete(ResourceKind.COMPACTION, "default", FIRST)
+        await box.pass_time(INTERVAL)
+        assert entries(box) == [(QueueState.READY_FOR_CLEANING, None)]
 
     scenario()
 

@@ -4,6 +4,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from compaction_operator.cleanup.quarantine import QUARANTINE, quarantine_name
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Cleanup, ResourceKind
 from compaction_operator.controller.work import Work
-from compaction_operator.receipts import Kind, Receipt, stored, verify
+from compaction_operator.receipts import Kind, Receipt, ledger, stored, verify
 from compaction_operator.storage import LocalStorage, NotFoundError, Storage, StorageError
 from tests.support.object_store import ObjectStore
 from tests.unit.cleanup.support import DiedError, make_directory, names
@@ -105,6 +106,7 @@ class World:
     def __init__(self, folder: Path, store: Callable[[], Storage] = LocalStorage) -> None:
         self.place, self.receipts_folder = folder / "t", folder / "receipts"
         self.store = store
+        self.now = NOON
         for name in (*DELTAS, MINOR):
             make_directory(self.place, name)
 
@@ -115,7 +117,7 @@ class World:
         opened = store or self.store()
         return Work(
             CONFIG.model_copy(update={"warehouses": (warehouse,)}),
-            clock=lambda: NOON,
+            clock=lambda: self.now,
             connect=lambda _: metastore.client(),
             stores=lambda _: lambda _: opened,
         )
@@ -345,49 +347,104 @@ def test_two_cleanups_of_the_same_directories_record_each_once(tmp_path: Path) -
     assert (world.deleted(), world.pending()) == (ONCE, set())
 
 
-def test_passes_that_cannot_delete_share_a_notice(tmp_path: Path) -> None:
-    """They may be tried for days."""
-    world, store = World(tmp_path), LocalStorage()
-    work, own = world.work(store), world.cleanup()
+class Forbidden(LocalStorage):
+    """A store in which nothing can be renamed. It notes which receipts are read."""
 
-    def rename(source: str, target: str) -> None:
+    def __init__(self) -> None:
+        self.read_receipts: list[str] = []
+
+    def rename(self, source: str, target: str) -> None:
         raise StorageError(f"{source}: Operation not permitted")
 
-    store.rename = rename  # type: ignore[method-assign]
-    for _ in range(3):
+    def read(self, path: str) -> bytes:
+        if "/receipts/0" in path:
+            self.read_receipts.append(path)
+        return super().read(path)
+
+
+def test_passes_that_cannot_delete_share_a_notice(tmp_path: Path) -> None:
+    """They may be tried for days, while others write into the table."""
+    world, store = World(tmp_path), Forbidden()
+    work, own = world.work(store), world.cleanup()
+    for number in (4, 5, 6):
         assert {result.reason for result in delete(work, own)} == {"StorageError"}
         assert len(world.pending()) == 1
-    del store.rename
-    delete(work, own)
+        make_directory(world.place, f"delta_{number:07}_{number:07}_0000")
+    delete(world.work(), own)
     assert work.close_receipts(own) is None
     assert (world.deleted(), world.pending()) == (ONCE, set())
 
 
-def test_a_compaction_has_one_receipt_however_often_its_end_is_tried(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    ended = compaction(status={"attempt": 1, "attemptStartTime": "2026-01-01T11:00:00Z"})
-    ending = TableCompactionStatus.model_validate(
+def test_a_pass_that_deletes_nothing_reads_no_receipts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be thousands since its notice, and all other receipts wait meanwhile."""
+    monkeypatch.setattr(ledger, "KEPT", 1)
+    world, store = World(tmp_path), Forbidden()
+    work, own = world.work(store), world.cleanup()
+    for attempt in range(1, 6):
+        delete(work, own)
+        assert work.record(ENDED, ending=ending(attempt)) is None
+    assert store.read_receipts == []
+
+
+def ending(attempt: int = 1, reason: str = "Compacted") -> TableCompactionStatus:
+    return TableCompactionStatus.model_validate(
         {
-            "attempt": 1,
+            "attempt": attempt,
             "attemptStartTime": "2026-01-01T11:00:00Z",
             "totals": {"partitions": 1, "filesIn": 3, "filesOut": 1},
             "conditions": [
                 {
                     "type": "Succeeded",
                     "status": "True",
-                    "reason": "Compacted",
+                    "reason": reason,
                     "message": "done",
                     "lastTransitionTime": "2026-01-01T12:00:00Z",
                 }
             ],
         }
     )
+
+
+ENDED = compaction(status={"attempt": 1, "attemptStartTime": "2026-01-01T11:00:00Z"})
+
+
+def test_a_compaction_has_one_receipt_however_often_its_end_is_tried(tmp_path: Path) -> None:
+    world = World(tmp_path)
     for _ in range(2):
-        assert world.work().record(ended, ending=ending) is None
+        assert world.work().record(ENDED, ending=ending()) is None
     (receipt,) = world.receipts()
     assert (receipt.kind, receipt.type, receipt.reason, receipt.attempt) == (Kind.COMPACTION, "Minor", "Compacted", 1)
     assert receipt.totals is not None
     assert receipt.totals.files_in == 3
+
+
+def test_an_end_is_found_below_the_receipt_of_a_deletion_that_began_before_its_attempt(tmp_path: Path) -> None:
+    """A pass may take hours, or its receipt may wait for a restart."""
+    world, slow, ended = World(tmp_path), LocalStorage(), list[object]()
+    work = world.work(slow)
+
+    def rename(source: str, target: str) -> None:
+        if not ended:
+            world.now = NOON
+            ended.append(work.record(ENDED, ending=ending()))
+        LocalStorage.rename(slow, source, target)
+
+    slow.rename = rename  # type: ignore[method-assign]
+    world.now = NOON - timedelta(hours=2)
+    delete(work, world.cleanup())
+    assert [one.kind for one in world.receipts()] == [Kind.COMPACTION, Kind.DELETION]
+    assert world.work().record(ENDED, ending=ending()) is None
+    assert [one.kind for one in world.receipts()] == [Kind.COMPACTION, Kind.DELETION]
+    began, written = world.receipts()[1].started, world.receipts()[1].time
+    assert (began, written) == ("2026-01-01T10:00:00Z", "2026-01-01T12:00:00Z")
+
+
+def test_the_end_of_a_later_attempt_has_a_receipt_of_its_own(tmp_path: Path) -> None:
+    """The first end did not reach the status: a person raised maxAttempts, and the compaction went on."""
+    world = World(tmp_path)
+    for attempt, reason in ((1, "AttemptsExhausted"), (2, "Compacted"), (1, "AttemptsExhausted")):
+        assert world.work().record(ENDED, ending=ending(attempt, reason)) is None
+    assert [one.reason for one in world.receipts()] == ["AttemptsExhausted", "Compacted"]
 
 
 def test_a_compaction_ends_after_its_receipt() -> None:

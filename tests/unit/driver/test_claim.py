@@ -177,16 +177,37 @@ def test_what_may_be_committed_is_never_abandoned(error: MetastoreError) -> None
     assert metastore.count("abort_txn") == 0
 
 
-def test_an_entry_that_was_taken_away_is_not_committed() -> None:
+@pytest.mark.parametrize("changes", [{"state": QueueState.FAILED}, {"worker": "hive-host-17"}])
+@pytest.mark.parametrize("end", ["commit", "refuse"])
+def test_an_entry_that_was_taken_away_is_not_committed(changes: dict[str, Any], end: str) -> None:
     """What an administrator ended would else be published without a line that tells of it."""
     metastore = hive4_metastore()
-    metastore.fail(MetastoreError("update count was 0"), "mark_compacted")
     claim = claimed(metastore)
+    metastore.change_entries(1, **changes)
     with pytest.raises(JobError) as lost:
-        claim.commit()
+        getattr(claim, end)(*([] if end == "commit" else ["nothing to compact"]))
     assert lost.value.reason is Reason.TRANSACTION_LOST
     claim.abandon(str(lost.value))
     assert metastore.outcomes() == {101: ABORTED}
+
+
+def test_only_what_is_committed_is_marked_as_compacted() -> None:
+    """H10: Hive's Cleaner takes a marked entry for a published one."""
+    metastore, seen = hive4_metastore(), list[dict[int, str]]()
+    claim = claimed(metastore)
+    metastore.on("mark_compacted", lambda *_: seen.append(metastore.outcomes()))
+    claim.commit()
+    assert (seen, queue_states(metastore)) == ([{101: COMMITTED}], {1: "ready for cleaning"})
+
+
+@pytest.mark.parametrize("error", [UNAVAILABLE, MetastoreError("the controller has marked it, and it was cleaned")])
+def test_what_is_committed_is_published_although_it_cannot_be_marked(error: MetastoreError) -> None:
+    metastore = hive4_metastore()
+    metastore.fail(error, "mark_compacted")
+    claim = claimed(metastore)
+    claim.commit()
+    claim.abandon("some error later on")
+    assert (queue_states(metastore), metastore.outcomes()) == ({1: "working"}, {101: COMMITTED})
 
 
 def test_an_aborted_transaction_is_distinguished_from_an_unknown_one() -> None:
@@ -284,15 +305,3 @@ def test_a_driver_that_lost_the_taken_entry_publishes_nothing(changes: dict[str,
     assert lost.value.reason is Reason.TRANSACTION_LOST
     claim.abandon(str(lost.value))
     assert (metastore.outcomes(), metastore.queue) == ({claim.txn: ABORTED}, before)
-
-
-def test_a_taken_entry_that_is_marked_and_not_committed_ends_as_failed() -> None:
-    """Hive's Cleaner would take it for compacted."""
-    metastore = taken_metastore()
-    claim = borrowed(metastore)
-    claim.begin(highest_write_id=3)
-    metastore.on("mark_compacted", lambda *_: metastore.end_txn(claim.txn, ABORTED))
-    with pytest.raises(JobError) as lost:
-        claim.commit()
-    claim.abandon(str(lost.value))
-    assert queue_states(metastore) == {1: "failed"}

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TTransport import TMemoryBuffer
 
 from compaction_operator.metastore import MetastoreError, QueueState
 from compaction_operator.metastore import hive4_calls as hive4
@@ -35,9 +37,18 @@ def test_what_is_not_certainly_over_counts_as_open(word, state, is_open, is_ende
     assert (entry.state, entry.is_open, entry.is_ended) == (state, is_open, is_ended)
 
 
-def test_an_entry_of_a_type_that_is_not_known_is_shown_all_the_same():
-    (entry,) = queue_of(reply(type=4, partitionname="prt=P1"))
-    assert (entry.type, entry.database, entry.table, entry.partition) == (None, "db", "t", "prt=P1")
+@pytest.mark.parametrize(
+    ("number", "name"), [(3, "REBALANCE"), (4, "ABORT_TXN_CLEANUP"), (5, "SMART_OPTIMIZE"), (6, "type 6")]
+)
+def test_an_entry_of_a_type_that_is_not_known_is_shown_all_the_same(number, name):
+    """As the metastore sends it: a later Hive may have more types."""
+    sent = TMemoryBuffer()
+    reply(type=number, partitionname="prt=P1").write(TBinaryProtocol(sent))
+    received = hive4.ShowCompactResponse()
+    received.read(TBinaryProtocol(TMemoryBuffer(sent.getvalue())))
+    (entry,) = queue_of(received)
+    assert (entry.type, entry.type_name) == (None, name)
+    assert (entry.database, entry.table, entry.partition) == ("db", "t", "prt=P1")
 
 
 @pytest.mark.parametrize("field", ["id", "dbname", "tablename", "state"])

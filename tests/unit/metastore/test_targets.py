@@ -33,6 +33,9 @@ ACID = Table(
     parameters={"transactional": "true"},
 )
 HUDI = replace(ACID, parameters={}, input_format="org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat")
+ICEBERG = replace(
+    ACID, parameters={"table_type": "ICEBERG"}, input_format="org.apache.iceberg.mr.hive.HiveIcebergInputFormat"
+)
 PARQUET = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
 
 
@@ -70,6 +73,7 @@ def test_each_format_is_found_by_its_own_types() -> None:
         (hudi_table, ACID, Reason.WRONG_FORMAT, "lake.orders is not a Hudi table: its input format is"),
         (compactable_table, None, Reason.TABLE_NOT_FOUND, "lake.orders does not exist"),
         (compactable_table, HUDI, Reason.WRONG_FORMAT, "its types are LogCompaction and Compaction"),
+        (compactable_table, ICEBERG, Reason.WRONG_FORMAT, "lake.orders is an Iceberg table"),
     ],
 )
 def test_a_table_of_the_other_format_is_refused(

@@ -1,7 +1,7 @@
 """A driver's claim on one partition in Hive 4's metastore: a queue entry, and a transaction with its lock."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,9 +15,9 @@ from compaction_operator.metastore import (
     LockLost,
     MetastoreClient,
     MetastoreError,
-    MetastoreUnavailable,
     QueueEntry,
     QueueJob,
+    QueueState,
     Refused,
     Taken,
     TransactionHeartbeat,
@@ -64,34 +64,44 @@ class Claim:
             self._client.update_compaction(self._job, self.txn)
 
     def commit(self) -> None:
-        """Mark the entry as compacted and commit: this publishes the outputs.
+        """Commit: this publishes the outputs. Then mark the entry as compacted.
 
-        Raises JobError (TransactionLost) when certainly nothing was published. After a MetastoreError from the commit
-        itself the outcome is unknown. Then `abandon` does nothing, and the controller asks the metastore after the
-        attempt has ended.
+        In this order, as Hive's Worker does after 4.2 (HIVE-29571): Hive's Cleaner never finds an entry that is marked
+        and not published (hazard H10), and if the driver dies between the two, the controller marks what is committed
+        (`end_entries`). Raises JobError (TransactionLost) when certainly nothing was published. After a MetastoreError
+        from the commit itself the outcome is unknown. Then `abandon` does nothing, and the controller asks the
+        metastore after the attempt has ended.
         """
-        self._mark(self._client.mark_compacted)
+        self._require_entry()
         self._commit()
+        try:
+            self._client.mark_compacted(self._job)
+        except MetastoreError as error:
+            log.warning("queue entry %d is left to the controller: %s", self.queue_id, error)
 
     def refuse(self, why: str) -> None:
         """Mark the entry as refused and commit, as Hive's Worker does when there is nothing to compact.
 
         Raises as `commit` does.
         """
-        self._mark(lambda job: self._client.mark_refused(job, why))
+        self._require_entry()
+        self._client.mark_refused(self._job, why)
         self._commit()
 
-    def _mark(self, mark: Callable[[QueueJob], None]) -> None:
-        """Mark the entry; raises JobError (TransactionLost) when it no longer exists.
+    def _require_entry(self) -> None:
+        """Raise JobError (TransactionLost) unless the entry is held: else a publication would have no line of its own.
 
-        NB: an administrator, for example, may have removed the entry. The metastore has no record of work without one.
+        NB: an administrator, for example, may have ended the entry, or Hive's Initiator may have taken it back.
         """
-        try:
-            mark(self._job)
-        except MetastoreUnavailable:
-            raise
-        except MetastoreError as error:
-            raise JobError(Reason.TRANSACTION_LOST, f"queue entry {self.queue_id} is gone: {error}") from error
+        entries = self._client.compactions(self._job.database, self._job.table)
+        if not any(self._holds(entry) for entry in entries):
+            raise JobError(
+                Reason.TRANSACTION_LOST, f"queue entry {self.queue_id} is no longer worked on by this driver"
+            )
+
+    def _holds(self, entry: QueueEntry) -> bool:
+        same = entry.queue_id == self.queue_id
+        return same and entry.state is QueueState.WORKING and entry.worker == self._job.worker
 
     def _commit(self) -> None:
         self._is_open = False
@@ -131,30 +141,20 @@ class BorrowedClaim(Claim):
     The entry outlives an attempt: the next one works on it, or the controller ends it together with the compaction.
     """
 
-    _marked = False
-
     def __init__(self, client: MetastoreClient, job: QueueJob, *, txn: int, taken: Taken) -> None:
         super().__init__(client, job, txn=txn)
         self._taken = taken
 
-    def _mark(self, mark: Callable[[QueueJob], None]) -> None:
-        """Mark the entry if it is still held, with this claim's transaction.
+    def _holds(self, entry: QueueEntry) -> bool:
+        """Whether the entry is still held, with this claim's transaction.
 
         NB: without the check, two drivers might publish: that of another cluster with the same pool, or one of Hive's
         Workers, once the entry was taken back.
         """
-        entries = self._client.compactions(self._job.database, self._job.table)
-        if not any(self._taken.is_held(entry) and entry.txn == self.txn for entry in entries):
-            raise JobError(
-                Reason.TRANSACTION_LOST, f"queue entry {self.queue_id} is no longer worked on by this driver"
-            )
-        super()._mark(mark)
-        self._marked = True
+        return self._taken.is_held(entry) and entry.txn == self.txn
 
     def _end_entry(self, why: str) -> None:
-        """End the entry only if it is marked as compacted: no attempt can work on it after that."""
-        if self._marked:
-            super()._end_entry(why)
+        """Leave the entry: the next attempt works on it."""
 
 
 class Claims:
