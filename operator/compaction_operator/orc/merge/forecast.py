@@ -140,8 +140,8 @@ def forecast_deletes(tails: Sequence[Tail], layout: StripeLayout, *, events: int
 
 def _stripe_bytes(parts: Sequence[tuple[StripeSizes, float]], rows: int, *, stride: int) -> float:
     """Return the size of the stripe that the kept rows of others become."""
-    values = sum(sizes.values * kept / sizes.rows for sizes, kept in parts)
-    values -= sum(sizes.headers for sizes, _ in parts) * (len(parts) - 1) / len(parts)
+    values = sum((sizes.values - sizes.headers) * kept / sizes.rows for sizes, kept in parts)
+    values += sum(sizes.headers for sizes, _ in parts) / len(parts)
     columns = {column for sizes, _ in parts for column in sizes.dictionaries}
     words = sum(_dictionary_bytes([sizes for sizes, _ in parts], column) for column in columns)
     groups = sum(sizes.groups for sizes, _ in parts)
