@@ -371,6 +371,8 @@ def test_a_compaction_has_one_receipt_however_often_its_end_is_tried(tmp_path: P
             "attempt": 1,
             "attemptStartTime": "2026-01-01T11:00:00Z",
             "totals": {"partitions": 1, "filesIn": 3, "filesOut": 1},
+            "forecast": {"filesIn": 3, "cpuMilliseconds": 8},
+            "cpuMilliseconds": 7,
             "conditions": [
                 {
                     "type": "Succeeded",
@@ -386,8 +388,7 @@ def test_a_compaction_has_one_receipt_however_often_its_end_is_tried(tmp_path: P
         assert world.work().record(ended, ending=ending) is None
     (receipt,) = world.receipts()
     assert (receipt.kind, receipt.type, receipt.reason, receipt.attempt) == (Kind.COMPACTION, "Minor", "Compacted", 1)
-    assert receipt.totals is not None
-    assert receipt.totals.files_in == 3
+    assert (receipt.totals, receipt.forecast, receipt.cpu_milliseconds) == (ending.totals, ending.forecast, 7)
 
 
 def test_a_compaction_ends_after_its_receipt() -> None:
