@@ -19,7 +19,7 @@ def sizes(**more: int) -> StripeSizes:
 def rewritten(*parts: tuple[StripeSizes, float]) -> int:
     forecaster = Forecaster(LAYOUT, [])
     forecaster.rewrite(parts, keys=0, decoded=0)
-    return forecaster.finished(files=0, rows_removed=0, delete_events=0).bytes_rewritten - TAIL
+    return forecaster.finished(size=0).bytes_rewritten - TAIL
 
 
 @pytest.mark.parametrize("parts", [1, 2, 40])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from compaction_operator.orc.file import StripeLayout, Tail
@@ -16,6 +16,9 @@ _NOT_VALUES = _INDEXES | {StreamKind.DICTIONARY_DATA}
 _DEFLATING = frozenset({Compression.ZLIB, Compression.ZSTD})
 _NESTED = frozenset({Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.UNION})
 
+ENCODED_VALUES = 2_000_000
+ENCODED_MEMORY = 16 * 1024 * 1024
+"""A plan encodes so many values, and rows that take so much memory: some hundredths of a CPU second for each task."""
 
 _FRAME_BYTES = 3
 """The header of a compression frame."""
@@ -43,31 +46,20 @@ class StripeSizes:
     def of(cls, stripe: Stripe, footer: Any) -> "StripeSizes":
         """Return the sizes of a stripe by its StripeFooter message."""
         tail = stripe.source.tail
+        stride = tail.footer.row_index_stride
         first = 0 if stripe.source.file.original else ROW_ID
         streams = [one for one in footer.streams if one.column >= first]
         words = {one.column: int(one.length) for one in streams if one.kind == StreamKind.DICTIONARY_DATA}
         values = [one for one in streams if one.kind not in _NOT_VALUES and one.length]
-        known = cls.of_keys(tail, tail.footer.stripes[stripe.index])
-        return replace(
-            known,
+        return cls(
+            rows=stripe.rows,
             values=sum(int(one.length) for one in values),
             headers=_FRAME_BYTES * len(values) if tail.compression is not Compression.NONE else 0,
             dictionaries=words,
             index=sum(int(one.length) for one in streams if one.kind in _INDEXES),
+            groups=math.ceil(stripe.rows / stride) if stride else 0,
+            footer=tail.footer_extent(stripe.index)[1],
             text=stripe.source.text_bytes(stripe.index),
-        )
-
-    @classmethod
-    def of_keys(cls, tail: Tail, stripe: Any) -> "StripeSizes":
-        """Return the sizes of a stripe without dictionaries, by its StripeInformation message alone."""
-        rows, stride = int(stripe.number_of_rows), tail.footer.row_index_stride
-        return cls(
-            rows=rows,
-            values=int(stripe.data_length),
-            dictionaries={},
-            index=int(stripe.index_length),
-            groups=math.ceil(rows / stride) if stride else 0,
-            footer=int(stripe.footer_length),
         )
 
 
@@ -84,16 +76,30 @@ class Forecaster:
         self._texts = sum(kind in TEXTS for kind in kinds)
         self._fields = sum(kind not in _NESTED and kind not in TEXTS for kind in kinds)
         self._text_bytes = 0
+        self._left = 1.0
+        self._is_exact = True
+
+    def affords(self, stripes: Sequence[Stripe]) -> bool:
+        """Return whether a plan may encode the rows of these stripes to learn their size, and count it if so."""
+        values = sum(stripe.rows for stripe in stripes) * len(self.layout.types)
+        share = max(values / ENCODED_VALUES, sum(stripe.memory for stripe in stripes) / ENCODED_MEMORY)
+        if share > self._left:
+            return False
+        self._left -= share
+        return True
 
     def copy(self, size: int) -> None:
         """Count a stripe of so many bytes that is copied whole."""
         self._stripes += 1
         self._copied += size
 
-    def rewrite(self, parts: Iterable[tuple[StripeSizes, float]], *, keys: int, decoded: int) -> None:
+    def rewrite(
+        self, parts: Iterable[tuple[StripeSizes, float]], *, keys: int, decoded: int, exact: int | None = None
+    ) -> None:
         """Count a stripe that is joined from the kept rows of others.
 
-        `keys` are the bytes of its key columns, and `decoded` the stored bytes of the kept rows.
+        `keys` are the bytes of its key columns, `decoded` the stored bytes of the kept rows, and `exact` the bytes of
+        the whole stripe if it was encoded.
         """
         found = list(parts)
         rows = round(sum(kept for _, kept in found))
@@ -102,22 +108,23 @@ class Forecaster:
         self._rows += rows
         self._decoded += decoded
         self._text_bytes += round(sum(sizes.text * kept / sizes.rows for sizes, kept in found))
-        self._written += keys + round(_stripe_bytes(found, rows, stride=self.layout.row_index_stride))
+        if exact is None:
+            self._is_exact = False
+            exact = keys + round(_stripe_bytes(found, rows, stride=self.layout.row_index_stride))
+        self._written += exact
 
-    def finished(self, *, files: int, rows_removed: int, delete_events: int) -> MergeForecast:
-        """Return the forecast of the whole file."""
+    def finished(self, *, size: int) -> MergeForecast:
+        """Return what the stripes of the whole file take. `size` are its bytes if each stripe was encoded."""
+        rewritten = size - self._copied if self._is_exact else self._written + round(self._tail_bytes())
         return MergeForecast(
-            files=files,
             bytes_copied=self._copied,
             bytes_decoded=self._decoded,
             bytes_deflated=self._decoded if self.layout.compression in _DEFLATING else 0,
-            bytes_rewritten=self._written + round(self._tail_bytes()),
+            bytes_rewritten=rewritten,
             stripes_rewritten=self._rewritten_stripes,
             values_rewritten=self._rows * self._fields,
             texts_rewritten=self._rows * self._texts,
             text_bytes=self._text_bytes,
-            rows_removed=rows_removed,
-            delete_events=delete_events,
         )
 
     def _tail_bytes(self) -> float:
@@ -125,17 +132,6 @@ class Forecaster:
         each = max((tail.postscript.metadata_length / max(1, len(tail.stripe_rows)) for tail in self._tails), default=0)
         rest = max((tail.postscript.footer_length for tail in self._tails), default=0)
         return each * self._stripes + rest + 30
-
-
-def forecast_deletes(tails: Sequence[Tail], layout: StripeLayout, *, events: int, events_in: int) -> MergeForecast:
-    """Return the forecast of a file with `events` of the `events_in` delete events that its inputs hold."""
-    forecaster = Forecaster(layout, tails)
-    share = events / max(1, sum(tail.rows for tail in tails))
-    stripes = [(tail, stripe) for tail in tails for stripe in tail.footer.stripes if stripe.number_of_rows]
-    parts = [(StripeSizes.of_keys(tail, stripe), stripe.number_of_rows * share) for tail, stripe in stripes]
-    if parts and events:
-        forecaster.rewrite(parts, keys=0, decoded=sum(stripe.data_length for _, stripe in stripes))
-    return forecaster.finished(files=len(tails), rows_removed=0, delete_events=events_in)
 
 
 def _stripe_bytes(parts: Sequence[tuple[StripeSizes, float]], rows: int, *, stride: int) -> float:
