@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,6 @@ from compaction_operator.driver.offline import compact_directory, plan_directory
 from compaction_operator.orc import EventKind, MergeForecast, MergeResult, MergeTask, sample_task, verify_output
 from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge.engine import forecast_bucket, merge_bucket
-from compaction_operator.orc.merge.output import InsertStripes
 from tests.unit.driver.support import TABLE, Store
 from tests.unit.driver.tables import NOTHING_OPEN
 from tests.unit.driver.test_hive import FIXTURES, run, with_deletes
@@ -131,8 +131,19 @@ def test_of_more_work_a_plan_decodes_only_keys(tmp_path: Path, monkeypatch: pyte
     task = task_of(tmp_path, [words(number) for number in range(1, 11)])
     merged = merge_bucket(task).bytes_out
     monkeypatch.setattr("compaction_operator.orc.merge.forecast.ENCODED_VALUES", 2000)
-    monkeypatch.setattr(InsertStripes, "_encode", lambda *_: pytest.fail("it decodes"))
+    monkeypatch.setattr("compaction_operator.orc.merge.output._parts", lambda *_, **__: pytest.fail("it decodes"))
     assert forecast_bucket(task).bytes_rewritten == pytest.approx(merged, rel=0.5)
+
+
+@pytest.mark.parametrize("dictionaries", [0.0, 0.8], ids=["plain", "with dictionaries"])
+def test_of_more_work_a_plan_encodes_texts_first(
+    dictionaries: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else is as wrong: here the dictionary of the joined stripe has ten times the words of each part."""
+    files = [words(number, rows=2000) for number in range(1, 11)]
+    task = task_of(tmp_path, files, dictionary_key_size_threshold=dictionaries)
+    monkeypatch.setattr("compaction_operator.orc.merge.forecast.ENCODED_VALUES", 20_000)  # those of one column
+    assert forecast_bucket(task).bytes_rewritten == pytest.approx(merge_bucket(task).bytes_out, rel=0.05)
 
 
 def test_a_merge_forecasts_more_work_as_a_plan_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,13 +154,15 @@ def test_a_merge_forecasts_more_work_as_a_plan_does(tmp_path: Path, monkeypatch:
     assert expected.bytes_rewritten != pytest.approx(result.bytes_out, abs=SLACK_BYTES)
 
 
-def words(number: int) -> list[Event]:
-    """Return 400 events with 100 words that no other number has."""
-    return [insert(number, row, f"word {number} {row % 100}") for row in range(400)]
+def words(number: int, *, rows: int = 400) -> list[Event]:
+    """Return events with words that no other number has, each in four rows."""
+    return [insert(number, row, f"word {number} {row % (rows // 4)}") for row in range(rows)]
 
 
-def task_of(folder: Path, files: Sequence[Sequence[Event]], *, kind: EventKind = EventKind.INSERT) -> MergeTask:
-    inputs = tuple(write_acid(folder / f"delta_{number}", events) for number, events in enumerate(files))
+def task_of(
+    folder: Path, files: Sequence[Sequence[Event]], *, kind: EventKind = EventKind.INSERT, **options: Any
+) -> MergeTask:
+    inputs = tuple(write_acid(folder / f"delta_{number}", events, **options) for number, events in enumerate(files))
     return MergeTask(kind=kind, bucket=0, inputs=inputs, write_ids=ALL_VALID, output=str(folder / "out"))
 
 

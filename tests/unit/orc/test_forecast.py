@@ -3,26 +3,39 @@
 import pytest
 
 from compaction_operator.orc.file import StripeLayout
-from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes
+from compaction_operator.orc.merge.forecast import ColumnSizes, Encoded, Forecaster, StripeSizes
 from compaction_operator.orc.spec import Compression, parse_type, schema
 
 TYPES = schema.acid_tree(parse_type("struct<id:bigint>"))
 LAYOUT = StripeLayout(TYPES, Compression.ZLIB, block_size=1 << 18, calendar=0, bloom_filters={})
+COLUMN = 7
+"""The id of the column of the row."""
+
 TAIL = 30
 """Bytes of the estimate for the tail of a file without inputs."""
 
 
-def sizes(**more: int) -> StripeSizes:
-    return StripeSizes(**{"rows": 1000, "values": 300, "dictionaries": {}, "index": 0, "groups": 0, "footer": 0} | more)
+def sizes(**more: int | None) -> StripeSizes:
+    return StripeSizes(rows=1000, columns={COLUMN: ColumnSizes(**more)}, index=0, groups=0, footer=0)
 
 
 def rewritten(*parts: tuple[StripeSizes, float]) -> int:
     forecaster = Forecaster(LAYOUT, [])
-    forecaster.rewrite(parts, keys=0, decoded=0)
+    forecaster.rewrite(parts, Encoded(0, {}), decoded=0, size=0)
     return forecaster.finished(size=0).bytes_rewritten - TAIL
+
+
+def test_later_texts_become_what_earlier_ones_became() -> None:
+    """The first stripe's dictionary has the words of both parts, so the second one's is taken to have them."""
+    parts = [(sizes(values=100, dictionary=500), 1000.0)] * 2
+    assert rewritten(*parts) == 200 + 500
+    forecaster = Forecaster(LAYOUT, [])
+    forecaster.rewrite(parts, Encoded(0, {COLUMN: 1400}), decoded=0, size=1400)
+    forecaster.rewrite(parts, Encoded(0, {}), decoded=0, size=0)
+    assert forecaster.finished(size=0).bytes_rewritten - TAIL == 1400 + 2 * (200 + 500)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 40])
 def test_of_almost_no_rows_the_frames_remain(parts: int) -> None:
     """The headers of all parts are more than the rows that are left: the estimate was negative."""
-    assert rewritten(*[(sizes(headers=30), 1.0)] * parts) == pytest.approx(30 + 0.27 * parts, abs=1)
+    assert rewritten(*[(sizes(values=270, headers=30), 1.0)] * parts) == pytest.approx(30 + 0.27 * parts, abs=1)

@@ -24,7 +24,7 @@ from compaction_operator.orc.merge.events import (
     checked,
     unchecked,
 )
-from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes
+from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes, targets
 from compaction_operator.orc.merge.keys import Keys, SortedKeys, changes, counted, hit_by, in_range, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
 from compaction_operator.orc.merge.output import (
@@ -97,6 +97,7 @@ class _Merge:
         self._sources = [open_source(file, tails.get(file.path)) for file in checked(task.inputs, check)]
         self._layout = common_layout(self._sources, task, check=check)
         self._columns = {source.path: source.columns(self._layout.types) for source in self._sources}
+        self._targets = {source.path: targets(source, self._columns[source.path]) for source in self._sources}
         self._rows_in: Counter[int] = Counter()
         self._hidden: Counter[int] = Counter()
         self._rows_deleted = self._events = self._bytes_in = 0
@@ -217,7 +218,7 @@ class _Merge:
         """Return the keys of stripes, one after another, and the sizes of each."""
         with ExitStack() as stack:
             opened = [stack.enter_context(stripe.open()) for stripe in checked(stripes, self._check)]
-            sizes = [StripeSizes.of(one.stripe, one.reader.footer) for one in opened]
+            sizes = [StripeSizes.of(one.stripe, one.reader.footer, self._targets[one.stripe.path]) for one in opened]
             return keys_of(opened, operation=INSERT), sizes
 
     def _remaining(

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from compaction_operator.orc.file import OrcDraft, OrcWriter, StripeBuilder
+from compaction_operator.orc.file import OrcDraft, OrcWriter, StoredColumn, StripeBuilder
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
 from compaction_operator.orc.merge.events import Check, RowId, checked, unchecked
 from compaction_operator.orc.merge.evolution import ColumnSource
-from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes
+from compaction_operator.orc.merge.forecast import Encoded, Forecaster, StripeSizes
 from compaction_operator.orc.merge.keys import Keys, counted
 from compaction_operator.orc.merge.source import (
     DELETE,
@@ -43,6 +43,9 @@ _OPEN_FILES = 200
 DELETES_PER_STRIPE = 1 << 18
 """Most events of a stripe: its four columns take 8 MB until they are encoded."""
 
+AddColumn = Callable[[int, pa.Array], Sequence[StoredColumn]]
+"""Takes a column of a stripe, by its id in the output, and returns it and its descendants as they are stored."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -68,9 +71,9 @@ class InsertStripes:
     """The stripes of a file of insert events as they are decided: which is copied, which rows are joined to one.
 
     Additions must be in key order: no run may hold a key smaller than one added before. This class writes nothing: it
-    counts in `draft` and `forecast` what will be written. It encodes a little work whole, so that its forecast is
-    exact, and of more only the keys. `columns` holds, for each input file, the sources of the layout's columns. `check`
-    runs before each file that is opened and each column.
+    counts in `draft` and `forecast` what will be written. It encodes the keys, and the columns that the forecast
+    chooses: of little work all, so that the forecast is exact. `columns` holds, for each input file, the sources of the
+    layout's columns. `check` runs before each file that is opened and each column.
     """
 
     def __init__(
@@ -127,14 +130,12 @@ class InsertStripes:
 
     def _add_stripe(self, runs: Sequence[Run], keys: Keys, order: Integers | None) -> None:
         """Add the rows as one stripe, in the order of their keys, and forecast it."""
-        exact = self.forecast.affords([run.stripe for run in runs])
         before = self._draft.size
-        key_bytes = self._write_stripe(runs, keys, order, whole=exact)
+        chosen = self.forecast.choose([run.sizes for run in runs])
+        encoded = self._write_stripe(runs, keys, order, chosen)
         parts = [(run.sizes, len(run.rows)) for run in runs]
         decoded = sum(run.stripe.bytes * len(run.rows) // run.stripe.rows for run in runs)
-        self.forecast.rewrite(
-            parts, keys=key_bytes, decoded=decoded, exact=self._draft.size - before if exact else None
-        )
+        self.forecast.rewrite(parts, encoded.only(chosen), decoded=decoded, size=self._draft.size - before)
         self._lasts.append(keys.row(len(keys) - 1))
         self.rows.update(counted(keys.write_id))
 
@@ -142,25 +143,37 @@ class InsertStripes:
         """Add a copy of a stripe."""
         self._draft.add_copied(stripe.source.tail, stripe.index)
 
-    def _write_stripe(self, runs: Sequence[Run], keys: Keys, order: Integers | None, *, whole: bool) -> int:
-        """Encode the rows as one stripe, or only their keys; return the stored bytes of the key columns."""
-        if whole:
-            return self._encode(runs, keys, order)
+    def _write_stripe(
+        self, runs: Sequence[Run], keys: Keys, order: Integers | None, chosen: Collection[int]
+    ) -> Encoded:
+        """Encode the rows as one stripe, or only the keys and the chosen columns; return the sizes of these."""
+        if self.forecast.is_all(chosen):
+            return self._write_whole(runs, keys, order)
         builder = StripeBuilder(len(keys), self.forecast.layout)
         add_keys(builder, keys, INSERT)
-        return _stored_bytes(builder)
+        return Encoded(_stored_bytes(builder), self._add_columns(builder.encoded, runs, order, chosen))
 
-    def _encode(self, runs: Sequence[Run], keys: Keys, order: Integers | None) -> int:
-        with ExitStack() as stack, self._draft.stripe(len(keys)) as builder:
+    def _write_whole(self, runs: Sequence[Run], keys: Keys, order: Integers | None) -> Encoded:
+        with self._draft.stripe(len(keys)) as builder:
+            add_keys(builder, keys, INSERT)
+            return Encoded(_stored_bytes(builder), self._add_columns(builder.add, runs, order, self.forecast.targets))
+
+    def _add_columns(
+        self, add: AddColumn, runs: Sequence[Run], order: Integers | None, chosen: Collection[int]
+    ) -> dict[int, int]:
+        """Give the chosen columns to the function, and return the bytes of their streams without indexes."""
+        sizes: dict[int, int] = {}
+        if not chosen:
+            return sizes
+        with ExitStack() as stack:
             opened = [stack.enter_context(run.stripe.open()) for run in checked(runs, self._check)]
             parts = _parts(runs, opened, memory=min(self._memory, JOINED_MEMORY))
-            add_keys(builder, keys, INSERT)
-            size = _stored_bytes(builder)
             columns = zip(*(self._columns[part.path] for part in parts), strict=True)
-            for sources in checked(columns, self._check):
+            for sources in checked([one for one in columns if one[0].target in chosen], self._check):
                 values = concatenated([part.column(source) for part, source in zip(parts, sources, strict=True)])
-                builder.add(sources[0].target, values if order is None else values.take(pa.array(order)))
-        return size
+                stored = add(sources[0].target, values if order is None else values.take(pa.array(order)))
+                sizes[sources[0].target] = sum(len(stream.data) for column in stored for stream in column.data)
+        return sizes
 
 
 class InsertFile(InsertStripes):
@@ -184,8 +197,14 @@ class InsertFile(InsertStripes):
             self._writer.copy_stripe(file, stripe.source.tail, stripe.index)
         self.copied[len(self._lasts)] = stripe.path
 
-    def _write_stripe(self, runs: Sequence[Run], keys: Keys, order: Integers | None, *, whole: bool) -> int:  # noqa: ARG002
-        return self._encode(runs, keys, order)
+    def _write_stripe(
+        self,
+        runs: Sequence[Run],
+        keys: Keys,
+        order: Integers | None,
+        chosen: Collection[int],  # noqa: ARG002
+    ) -> Encoded:
+        return self._write_whole(runs, keys, order)
 
 
 def _stored_bytes(builder: StripeBuilder) -> int:
