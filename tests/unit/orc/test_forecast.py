@@ -3,7 +3,7 @@
 import pytest
 
 from compaction_operator.orc.file import StripeLayout
-from compaction_operator.orc.merge.forecast import ColumnSizes, Encoded, Forecaster, StripeSizes
+from compaction_operator.orc.merge.forecast import Encoded, Forecaster, StripeSizes
 from compaction_operator.orc.spec import Compression, parse_type, schema
 
 TYPES = schema.acid_tree(parse_type("struct<id:bigint>"))
@@ -15,8 +15,9 @@ TAIL = 30
 """Bytes of the estimate for the tail of a file without inputs."""
 
 
-def sizes(**more: int | None) -> StripeSizes:
-    return StripeSizes(rows=1000, columns={COLUMN: ColumnSizes(**more)}, index=0, groups=0, footer=0)
+def sizes(*, values: int, headers: int = 0, dictionary: int = 0) -> StripeSizes:
+    words = {COLUMN: dictionary} if dictionary else {}
+    return StripeSizes(1000, {COLUMN: values}, {COLUMN: headers}, words, {}, index=0, groups=0, footer=0)
 
 
 def rewritten(*parts: tuple[StripeSizes, float]) -> int:

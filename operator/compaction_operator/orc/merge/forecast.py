@@ -1,8 +1,9 @@
 """What a merge will write, before it writes: by the inputs' tails, the footers of their stripes, and the kept rows."""
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from compaction_operator.orc.file import StripeLayout, Tail
@@ -18,51 +19,34 @@ _NESTED = frozenset({Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.UNION})
 
 ENCODED_VALUES = 2_000_000
 ENCODED_BYTES = 4 * 1024 * 1024
-"""A plan encodes so many values for each task, of so many stored bytes: some hundredths of a CPU second."""
+ENCODED_TEXT = 32 * 1024 * 1024
+"""A plan encodes so many values for each task, of so many stored bytes, and so many plain bytes of texts.
+
+That takes some hundredths of a CPU second.
+"""
 
 _FRAME_BYTES = 3
 """The header of a compression frame."""
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnSizes:
-    """The stored bytes of a column of the row with its descendants, without indexes.
-
-    `values` are the streams whose size goes with the rows, without `headers`: those of their frames. `dictionary` is
-    the column's own dictionary, None if it has none.
-    """
-
-    values: int = 0
-    headers: int = 0
-    dictionary: int | None = None
-
-    def with_stream(self, stream: Any, *, header: int, is_own: bool) -> "ColumnSizes":
-        """Return it with a stream of the stripe, which is of the column itself or of a descendant."""
-        length = int(stream.length)
-        if stream.kind in _INDEXES or not length:
-            return self
-        if is_own and stream.kind == StreamKind.DICTIONARY_DATA:
-            return replace(self, dictionary=length)
-        return replace(self, values=self.values + max(0, length - header), headers=self.headers + header)
-
-
-_NOTHING = ColumnSizes()
-
-
-@dataclass(frozen=True, slots=True)
 class StripeSizes:
-    """The sizes of a stripe in stored bytes: of the row's columns, by their ids in the output, of the index and footer.
+    """The sizes of a stripe in bytes as stored, and its row groups.
 
-    Key columns are left out: their size does not go with the rows, as deleted rows interrupt their runs. `groups` are
-    its row groups. `text` are the plain bytes of its strings.
+    Columns are those of the row with their descendants, by their ids in the output. Key columns are left out: their
+    size does not go with the rows, as deleted rows interrupt their runs.
+    `values` are the streams whose size goes with the rows, without `headers`: those of their frames. `dictionaries`
+    has a column's own dictionary, if it has one, and `texts` the plain bytes of strings.
     """
 
     rows: int
-    columns: Mapping[int, ColumnSizes]
+    values: Mapping[int, int]
+    headers: Mapping[int, int]
+    dictionaries: Mapping[int, int]
+    texts: Mapping[int, int]
     index: int
     groups: int
     footer: int
-    text: int = 0
 
     @classmethod
     def of(cls, stripe: Stripe, footer: Any, targets: Mapping[int, int]) -> "StripeSizes":
@@ -70,19 +54,25 @@ class StripeSizes:
         tail = stripe.source.tail
         stride = tail.footer.row_index_stride
         header = _FRAME_BYTES if tail.compression is not Compression.NONE else 0
-        streams = [one for one in footer.streams if one.column in targets]
-        columns: dict[int, ColumnSizes] = {}
-        for one in streams:
-            target = targets[one.column]
-            is_own = targets.get(one.column - 1) != target
-            columns[target] = columns.get(target, _NOTHING).with_stream(one, header=header, is_own=is_own)
+        values, headers, texts = Counter[int](), Counter[int](), Counter[int]()
+        dictionaries: dict[int, int] = {}
+        index = 0
+        for stream in footer.streams:
+            column, kind, length = stream.column, stream.kind, int(stream.length)
+            target = targets.get(column)
+            if target is None or kind in _INDEXES:
+                index += length if target else 0
+            elif kind == StreamKind.DICTIONARY_DATA and targets.get(column - 1) != target:
+                dictionaries[target] = length
+            elif length:
+                values[target] += max(0, length - header)
+                headers[target] += header
+        for column, size in stripe.source.text_bytes(stripe.index).items():
+            if column in targets:
+                texts[targets[column]] += size
+        groups = math.ceil(stripe.rows / stride) if stride else 0
         return cls(
-            rows=stripe.rows,
-            columns=columns,
-            index=sum(int(one.length) for one in streams if one.kind in _INDEXES),
-            groups=math.ceil(stripe.rows / stride) if stride else 0,
-            footer=tail.footer_extent(stripe.index)[1],
-            text=stripe.source.text_bytes(stripe.index),
+            stripe.rows, values, headers, dictionaries, texts, index, groups, tail.footer_extent(stripe.index)[1]
         )
 
 
@@ -131,8 +121,9 @@ class Forecaster:
         rows = sum(sizes.rows for sizes in parts)
         chosen = set()
         for column in self._by_need(parts):
-            stored = sum(sizes.columns.get(column, _NOTHING).values for sizes in parts)
-            share = max(rows / ENCODED_VALUES, stored / ENCODED_BYTES)
+            stored = sum(sizes.values.get(column, 0) for sizes in parts)
+            text = sum(sizes.texts.get(column, 0) for sizes in parts)
+            share = max(rows / ENCODED_VALUES, stored / ENCODED_BYTES, text / ENCODED_TEXT)
             if share <= self._left:
                 self._left -= share
                 chosen.add(column)
@@ -165,7 +156,7 @@ class Forecaster:
         self._rewritten_stripes += 1
         self._rows += round(sum(kept for _, kept in parts))
         self._decoded += decoded
-        self._text_bytes += round(sum(sizes.text * kept / sizes.rows for sizes, kept in parts))
+        self._text_bytes += round(sum(sum(sizes.texts.values()) * kept / sizes.rows for sizes, kept in parts))
         self._learn(parts, encoded.columns)
         if self.is_all(encoded.columns):
             self._written += size
@@ -217,12 +208,11 @@ class Forecaster:
 
 
 def _has_words(parts: Iterable[StripeSizes], column: int) -> bool:
-    return any(sizes.columns.get(column, _NOTHING).dictionary is not None for sizes in parts)
+    return any(column in sizes.dictionaries for sizes in parts)
 
 
 def _column_bytes(parts: Sequence[tuple[StripeSizes, float]], column: int) -> float:
     """Return the size of a column of kept rows, if the largest of its dictionaries has the words of all."""
-    found = [(sizes.columns.get(column, _NOTHING), kept / sizes.rows) for sizes, kept in parts]
-    values = sum(one.values * share for one, share in found)
-    headers = sum(one.headers for one, _ in found) / len(found)
-    return values + headers + max(one.dictionary or 0 for one, _ in found)
+    values = sum(sizes.values.get(column, 0) * kept / sizes.rows for sizes, kept in parts)
+    headers = sum(sizes.headers.get(column, 0) for sizes, _ in parts) / len(parts)
+    return values + headers + max(sizes.dictionaries.get(column, 0) for sizes, _ in parts)
