@@ -172,18 +172,22 @@ class OrcWriter(OrcDraft):
         if not copy_range(file, self._file, offset=start, length=length):
             checksum = stripe_checksum(file, tail, index, copy_to=self._file)
         self.add_copied(tail, index)
-        self._end_part(None if is_checked_by_store(self._file) else checksum)
+        self.checksums.append(None if is_checked_by_store(self._file) else checksum)
+        self._write_behind()
+
+    def _add_built(self, rows: int, columns: Sequence[StoredColumn]) -> None:
+        super()._add_built(rows, columns)
+        self._write_behind()
+
+    def _write_behind(self) -> None:
+        if self._durable:
+            self._begun = write_behind(self._file, begun=self._begun)
 
     def _append(self, pieces: Sequence[bytes]) -> None:
         for piece in pieces:
             self._file.write(piece)
         super()._append(pieces)
-        self._end_part(None if is_checked_by_store(self._file) else checksum_of(pieces))
-
-    def _end_part(self, checksum: int | None) -> None:
-        self.checksums.append(checksum)
-        if self._durable:
-            self._begun = write_behind(self._file, begun=self._begun)
+        self.checksums.append(None if is_checked_by_store(self._file) else checksum_of(pieces))
 
     def finish(self, user_metadata: Mapping[str, bytes]) -> int:
         """Write the tail, flush a durable file to disk and return its size in bytes."""

@@ -312,13 +312,12 @@ class _DeleteMerge:
                 yield events.where(_bucket_of(events) == task.bucket)
 
     def _forecast(self, draft: OrcDraft, *, events: int) -> MergeForecast:
-        stripes = [stripe for source in self._sources for stripe in source.tail.footer.stripes]
         return MergeForecast(
             files=len(self._sources),
             bytes_rewritten=draft.size,
             stripes_rewritten=len(draft.stripe_rows),
+            columns_empty=len(draft.stripe_rows) * len(self._layout.types),
             values_rewritten=events * len(KEY_COLUMNS),
-            bytes_decoded=sum(stripe.data_length for stripe in stripes),
             delete_events=self._events,
         )
 

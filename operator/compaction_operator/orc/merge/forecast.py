@@ -17,9 +17,9 @@ _INDEXES = frozenset({StreamKind.ROW_INDEX, StreamKind.BLOOM_FILTER, StreamKind.
 _DEFLATING = frozenset({Compression.ZLIB, Compression.ZSTD})
 _NESTED = frozenset({Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.UNION})
 
-ENCODED_VALUES = 2_000_000
-ENCODED_BYTES = 4 * 1024 * 1024
-ENCODED_TEXT = 32 * 1024 * 1024
+ENCODED_VALUES = 1_000_000
+ENCODED_BYTES = 2 * 1024 * 1024
+ENCODED_TEXT = 16 * 1024 * 1024
 """A plan encodes so many values for each task, of so many stored bytes, and so many plain bytes of texts.
 
 That takes some hundredths of a CPU second.
@@ -106,7 +106,7 @@ class Forecaster:
         self.targets: Sequence[int] = layout.types[ROW_ID].subtypes
         self._tails = tails
         self._stripes = 0
-        self._copied = self._decoded = self._written = 0
+        self._copied = self._deflated = self._written = 0
         self._rewritten_stripes = self._rows = 0
         kinds = [Kind(type_.kind) for type_ in layout.types]
         self._texts = sum(kind in TEXTS for kind in kinds)
@@ -155,7 +155,7 @@ class Forecaster:
         self._stripes += 1
         self._rewritten_stripes += 1
         self._rows += round(sum(kept for _, kept in parts))
-        self._decoded += decoded
+        self._deflated += decoded if self.layout.compression in _DEFLATING else 0
         self._text_bytes += round(sum(sum(sizes.texts.values()) * kept / sizes.rows for sizes, kept in parts))
         self._learn(parts, encoded.columns)
         if self.is_all(encoded.columns):
@@ -191,10 +191,11 @@ class Forecaster:
         rewritten = size - self._copied if self._is_exact else self._written + round(self._tail_bytes())
         return MergeForecast(
             bytes_copied=self._copied,
-            bytes_decoded=self._decoded,
-            bytes_deflated=self._decoded if self.layout.compression in _DEFLATING else 0,
+            columns_read=len(self.layout.types) * sum(len(tail.stripe_rows) for tail in self._tails),
+            bytes_deflated=self._deflated,
             bytes_rewritten=rewritten,
             stripes_rewritten=self._rewritten_stripes,
+            columns_rewritten=len(self.layout.types) * self._rewritten_stripes,
             values_rewritten=self._rows * self._fields,
             texts_rewritten=self._rows * self._texts,
             text_bytes=self._text_bytes,
