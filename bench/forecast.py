@@ -27,6 +27,7 @@ from bench.acid_table import make_delta, make_directory, snapshot
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
+from compaction_operator.driver.merge.calibration import measured_factor
 from compaction_operator.driver.merge.partition import Request
 from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.driver.offline import Compacted, compact_directory, plan_directory
@@ -162,6 +163,8 @@ def compared(seed: int, schema: Schema | None = None, *, share: float = 1.0) -> 
 
 
 def _compared(seed: int, table: Path, write_ids: ValidWriteIdList, request: Request) -> Compared | None:
+    measured_factor.cache_clear()  # other work makes the machine faster or slower from minute to minute
+    measured_factor()
     begun = time.thread_time()
     planned = plan_directory(str(table), write_ids=write_ids, request=request).forecast
     cpu_plan = time.thread_time() - begun

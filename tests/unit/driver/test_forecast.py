@@ -56,6 +56,7 @@ def test_the_sample_of_a_calibration_is_rewritten_whole(tmp_path: Path) -> None:
     verify_output(task, result)
     assert (result.rows_out, result.bytes_copied, expected.texts_rewritten) == (80_000, 0, 80_000)
     assert expected.bytes_rewritten == pytest.approx(result.bytes_out, rel=0.02)
+    assert (expected.columns_read, expected.columns_rewritten) == (2 * 10, 10)
 
 
 def test_a_driver_takes_the_factor_that_the_image_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +125,9 @@ def test_a_little_work_is_forecast_to_the_byte(tmp_path: Path) -> None:
 def test_delete_events_are_forecast_to_the_byte(tmp_path: Path) -> None:
     events = [[delete(1, row, by=number) for row in range(number, 3000, 10)] for number in range(2, 8)]
     task = task_of(tmp_path, events, kind=EventKind.DELETE)
-    assert_of(forecast_bucket(task), merge_bucket(task))
+    expected = forecast_bucket(task)
+    assert_of(expected, merge_bucket(task))
+    assert (expected.delete_events, expected.columns_rewritten, expected.columns_empty) == (1800, 0, 9)
 
 
 def test_of_more_work_a_plan_decodes_only_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
