@@ -55,8 +55,8 @@ bench-cores: venv ## Job c of `make bench` on one core and on two: bench/out/cor
 bench-driver: venv ## CPU time and memory of a driver's process for a tiny table, alone and with Spark: bench/out/driver.json
 	@.venv/bin/python -m bench.driver --rounds $(or $(ROUNDS),5)
 
-bench-forecast: venv ## What a plan forecasts of TABLES=60 random tables against what their compaction then takes: bench/out/forecast.json
-	@.venv/bin/python -m bench.forecast --tables $(or $(TABLES),60)
+bench-forecast: venv ## What a plan forecasts of TABLES=60 random tables, and of one with PARTITIONS=200, against what their compaction then takes: bench/out/forecast.json
+	@.venv/bin/python -m bench.forecast --tables $(or $(TABLES),60) --partitions $(or $(PARTITIONS),200)
 
 bench-hudi: venv ## Write amplification of Hudi tables by how they are compacted, COMMITS=64: bench/out/hudi.json, plot in docs/
 	@.venv/bin/python -m bench.hudi --commits $(or $(COMMITS),64) --hudi $(or $(HUDI),both) --plot docs/hudi-write-amplification.svg

@@ -9,7 +9,7 @@ from compaction_operator.driver.merge import buckets
 from compaction_operator.orc import kernels
 from compaction_operator.orc.encoding import integer_runs
 from compaction_operator.orc.file import statistics
-from compaction_operator.orc.merge import deletes, engine, keys, output
+from compaction_operator.orc.merge import deletes, engine, forecast, keys, output
 
 _HUGE = 1 << 62
 
@@ -44,6 +44,7 @@ PATHS: Mapping[str, tuple[Patch, ...]] = {
         (buckets, "task_bytes", _always(2000)),
         (output, "STRIPE_BYTES", 2000),
         (deletes, "_MEMORY_PER_EVENT", 1 << 22),
+        (forecast, "ENCODED_VALUES", 200),
     ),
 }
 """What is patched for each path:
@@ -56,7 +57,8 @@ PATHS: Mapping[str, tuple[Patch, ...]] = {
 - "joined" joins all stripes that lie side by side, however large, up to the size of one in memory.
 - "apart" rewrites each stripe that overlaps no other as a stripe of its own.
 - "general" takes no short cut that only some numbers permit: runs of keys, keys as one number, short decimals.
-- "cut" cuts buckets into tasks, stripes into pieces, and delete events into windows of some hundred.
+- "cut" cuts buckets into tasks, stripes into pieces, and delete events into windows of some hundred. A
+  plan encodes only some columns, and estimates the others.
 """
 
 

@@ -47,5 +47,7 @@ def compaction_facts(compaction: Compaction, ending: TableCompactionStatus) -> R
         type=spec.type,
         started=ending.start_time,
         totals=ending.totals,
+        forecast=ending.forecast,
+        cpu_milliseconds=ending.cpu_milliseconds,
         hudi=ending.hudi,
     )

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import ValidationError
 
 from compaction_operator.api.cleanup import Blocker
-from compaction_operator.api.compaction import Totals
+from compaction_operator.api.compaction import Forecast, Totals
 from compaction_operator.api.hudi import HudiStatus
 from compaction_operator.api.model import ReadModel
 from compaction_operator.errors import OperatorError
@@ -80,6 +80,8 @@ class Receipt(ReadModel):
     type: str | None = None
     started: str | None = None
     totals: Totals | None = None
+    forecast: Forecast | None = None
+    cpu_milliseconds: int | None = None
     hudi: HudiStatus | None = None
     cleanup: str | None = None
     cleanup_uid: str | None = None

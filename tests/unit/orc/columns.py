@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from compaction_operator.orc.file import OrcWriter, StripeLayout, StripeReader, read_tail
+from compaction_operator.orc.file import OrcDraft, OrcWriter, StripeLayout, StripeReader, read_tail
 from compaction_operator.orc.spec import Compression, Kind, Type, physical_type
 
 Shape = tuple[Kind, tuple[Any, ...]]
@@ -167,7 +167,7 @@ def write(path: Path, layout_: StripeLayout, *stripes: Mapping[int, pa.Array]) -
     return path
 
 
-def add_stripe(writer: OrcWriter, columns: Mapping[int, pa.Array]) -> None:
+def add_stripe(writer: OrcDraft, columns: Mapping[int, pa.Array]) -> None:
     with writer.stripe(len(next(iter(columns.values())))) as stripe:
         for column, array in columns.items():
             stripe.add(column, array)

@@ -8,7 +8,7 @@ import pytest
 from sandbox.harness.orctail import content_end
 
 from compaction_operator.orc import OrcError
-from compaction_operator.orc.file import OrcWriter, StripeLayout, Tail, can_copy, read_tail, stripe_statistics
+from compaction_operator.orc.file import OrcDraft, OrcWriter, StripeLayout, Tail, can_copy, read_tail, stripe_statistics
 from compaction_operator.orc.spec import Compression, Kind, StreamKind
 from compaction_operator.orc.spec.messages import PROLEPTIC_GREGORIAN, StripeFooter
 from tests.unit.orc.build import FIXTURES
@@ -53,6 +53,16 @@ def test_a_copied_stripe_has_its_bytes_rows_and_statistics(tail: Tail, tmp_path:
     assert stripe_statistics(written, 1) == stripe_statistics(tail, 1)
     numbers = written.footer.statistics[1]
     assert (numbers.number_of_values, numbers.int_statistics.maximum) == (3, 101)
+
+
+def test_a_draft_has_the_size_of_the_file_and_reads_no_stripe(tail: Tail, tmp_path: Path):
+    output = tmp_path / "output"
+    copied = copy(tail, 0, output)
+    Path(tail.path).unlink()
+    draft = OrcDraft(LAYOUT)
+    add_stripe(draft, stripe_of(7))
+    draft.add_copied(tail, 0)
+    assert (draft.finish({}), draft.bytes_copied) == (output.stat().st_size, copied)
 
 
 def test_the_file_is_of_the_oldest_writer_that_is_in_it(tail: Tail, tmp_path: Path):

@@ -69,19 +69,26 @@ class StripeBuilder:
         self._groups = np.array([*range(0, max(rows, 1), layout.row_index_stride), rows], np.int64)
         self.columns: list[StoredColumn] = []
 
-    def add(self, column: int, array: pa.Array) -> None:
-        """Add a column with its descendants; `array` has its `physical_type`, or is `WORDS`, and one value per row.
+    def add(self, column: int, array: pa.Array) -> list[StoredColumn]:
+        """Add a column with its descendants, and return them; `array` has one value per row.
 
-        Columns must come in the order of their ids. A skipped struct is added without nulls. Raises ValueError for a
-        column out of order, for another length or type, and for a skipped column that is not a struct.
+        It has the column's `physical_type`, or is `WORDS`. Columns must come in the order of their ids. A skipped
+        struct is added without nulls. Raises ValueError for a column out of order, for another length or type, and for
+        a skipped column that is not a struct.
         """
+        self._imply_structs(column)
+        added = self.encoded(column, array)
+        self.columns += added
+        return added
+
+    def encoded(self, column: int, array: pa.Array) -> list[StoredColumn]:
+        """Return what `add` would add, in whatever order. Raises ValueError for another length or type."""
         expected = physical_type(self._layout.types, column)
         fits = array.type == expected or (array.type == WORDS and self._layout.types[column].kind in TEXTS)
         if len(array) != self._rows or not fits:
             raise ValueError(f"column {column}: {len(array)} values of {array.type}, not {self._rows} of {expected}")
-        self._imply_structs(column)
-        for encoded in encode_column(self._layout.types, column, array, row_groups=self._groups):
-            self.columns.append(self._stored(encoded))
+        columns = encode_column(self._layout.types, column, array, row_groups=self._groups)
+        return [self._stored(encoded) for encoded in columns]
 
     def complete(self) -> None:
         """Finish the columns; raise ValueError if a column that is not a struct was skipped."""

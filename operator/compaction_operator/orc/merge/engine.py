@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import groupby, islice, pairwise
 from operator import itemgetter
 from types import MappingProxyType
@@ -11,7 +12,7 @@ import numpy as np
 
 from compaction_operator.acid.names import bucket_of_property
 from compaction_operator.acid.write_ids import ValidWriteIdList
-from compaction_operator.orc.file import OrcWriter, Tail, can_copy
+from compaction_operator.orc.file import OrcDraft, OrcWriter, Tail, can_copy
 from compaction_operator.orc.merge.deletes import delete_windows
 from compaction_operator.orc.merge.events import (
     Check,
@@ -23,7 +24,7 @@ from compaction_operator.orc.merge.events import (
     checked,
     unchecked,
 )
-from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes, forecast_deletes
+from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes, targets
 from compaction_operator.orc.merge.keys import Keys, SortedKeys, changes, counted, hit_by, in_range, valid_write_ids
 from compaction_operator.orc.merge.layout import common_layout
 from compaction_operator.orc.merge.output import (
@@ -35,7 +36,15 @@ from compaction_operator.orc.merge.output import (
     Run,
 )
 from compaction_operator.orc.merge.small_stripes import joined
-from compaction_operator.orc.merge.source import INSERT, LOWEST, Stripe, keys_of, open_source, read_together
+from compaction_operator.orc.merge.source import (
+    INSERT,
+    KEY_COLUMNS,
+    LOWEST,
+    Stripe,
+    keys_of,
+    open_source,
+    read_together,
+)
 from compaction_operator.orc.spec import Integers, sums_before
 
 COPY_BYTES = 2 * 1024 * 1024
@@ -66,9 +75,10 @@ def merge_bucket(task: MergeTask, *, tails: Mapping[str, Tail] = NO_TAILS, check
 
 
 def forecast_bucket(task: MergeTask, *, check: Check = unchecked) -> MergeForecast:
-    """Return what `merge_bucket` will do, by its own decisions; writes nothing, and decodes no column but keys.
+    """Return what `merge_bucket` will do, by its own decisions; writes nothing.
 
-    It reads the tails, all delete events, and the keys of the stripes that delete events or other stripes may touch.
+    It reads the tails, all delete events, and the keys of the stripes that delete events or other stripes may touch. It
+    decodes other columns of a bounded amount of rows: what fits in that is forecast to the byte.
     Raises OrcError, and what `check` raises, as `merge_bucket` does.
     """
     write_ids = ValidWriteIdList.parse(task.write_ids)
@@ -87,6 +97,7 @@ class _Merge:
         self._sources = [open_source(file, tails.get(file.path)) for file in checked(task.inputs, check)]
         self._layout = common_layout(self._sources, task, check=check)
         self._columns = {source.path: source.columns(self._layout.types) for source in self._sources}
+        self._targets = {source.path: targets(source, self._columns[source.path]) for source in self._sources}
         self._rows_in: Counter[int] = Counter()
         self._hidden: Counter[int] = Counter()
         self._rows_deleted = self._events = self._bytes_in = 0
@@ -101,17 +112,18 @@ class _Merge:
 
     def forecast(self) -> MergeForecast:
         """Decide the same without a file, and return what would be done."""
-        stripes = InsertStripes(self._forecaster(), memory=self._task.memory)
+        draft, memory = OrcDraft(self._layout), self._task.memory
+        stripes = InsertStripes(draft, self._columns, self._forecaster(), memory=memory, check=self._check)
         self._decide(stripes)
-        stripes.flush()
-        return self._forecast(stripes)
+        return self._forecast(stripes, size=stripes.finish())
 
     def _forecaster(self) -> Forecaster:
         return Forecaster(self._layout, [source.tail for source in self._sources])
 
-    def _forecast(self, file: InsertStripes) -> MergeForecast:
+    def _forecast(self, file: InsertStripes, *, size: int) -> MergeForecast:
         files = len(self._task.inputs) + len(self._task.deletes)
-        return file.forecast.finished(files=files, rows_removed=self._rows_deleted, delete_events=self._events)
+        found = file.forecast.finished(size=size)
+        return replace(found, files=files, rows_removed=self._rows_deleted, delete_events=self._events)
 
     def _decide(self, file: InsertStripes) -> None:
         """Give the file all stripes, one window of delete events at a time."""
@@ -146,7 +158,7 @@ class _Merge:
             bytes_copied=writer.bytes_copied,
             copied=file.copied,
             checksums=tuple(writer.checksums),
-            forecast=self._forecast(file),
+            forecast=self._forecast(file, size=bytes_out),
             rows_in_by_write_id=dict(self._rows_in),
             rows_out_by_write_id=dict(file.rows),
             rows_hidden=dict(self._hidden),
@@ -206,7 +218,7 @@ class _Merge:
         """Return the keys of stripes, one after another, and the sizes of each."""
         with ExitStack() as stack:
             opened = [stack.enter_context(stripe.open()) for stripe in checked(stripes, self._check)]
-            sizes = [StripeSizes.of(one.stripe, one.reader.footer) for one in opened]
+            sizes = [StripeSizes.of(one.stripe, one.reader.footer, self._targets[one.stripe.path]) for one in opened]
             return keys_of(opened, operation=INSERT), sizes
 
     def _remaining(
@@ -266,10 +278,7 @@ class _DeleteMerge:
     def run(self) -> MergeResult:
         """Write the file and return the counts."""
         with OrcWriter(self._task.output, self._layout, durable=not self._task.is_part) as writer:
-            file = DeleteFile(writer, self._layout.types)
-            for events in self._own_events():
-                file.add(events)
-            size = file.finish()
+            file, size = self._add_to(writer)
         return MergeResult(
             output=self._task.output,
             delete_events_in=self._events,
@@ -277,12 +286,21 @@ class _DeleteMerge:
             bytes_in=sum(source.tail.size for source in self._sources),
             bytes_out=size,
             checksums=tuple(writer.checksums),
-            forecast=self._forecast(file.events),
+            forecast=self._forecast(writer, events=file.events),
         )
 
     def forecast(self) -> MergeForecast:
-        """Count the same events without a file, and return what would be done."""
-        return self._forecast(sum(map(len, self._own_events())))
+        """Encode the same without a file, and return what would be done."""
+        draft = OrcDraft(self._layout)
+        file, _ = self._add_to(draft)
+        return self._forecast(draft, events=file.events)
+
+    def _add_to(self, draft: OrcDraft) -> tuple[DeleteFile, int]:
+        """Add all events to a file; return it, and its size in bytes."""
+        file = DeleteFile(draft, self._layout.types)
+        for events in self._own_events():
+            file.add(events)
+        return file, file.finish()
 
     def _own_events(self) -> Iterator[Keys]:
         """Yield the delete events of the task's bucket, in order."""
@@ -293,9 +311,14 @@ class _DeleteMerge:
                 self._events += len(events)
                 yield events.where(_bucket_of(events) == task.bucket)
 
-    def _forecast(self, events: int) -> MergeForecast:
-        return forecast_deletes(
-            [source.tail for source in self._sources], self._layout, events=events, events_in=self._events
+    def _forecast(self, draft: OrcDraft, *, events: int) -> MergeForecast:
+        return MergeForecast(
+            files=len(self._sources),
+            bytes_rewritten=draft.size,
+            stripes_rewritten=len(draft.stripe_rows),
+            columns_empty=len(draft.stripe_rows) * len(self._layout.types),
+            values_rewritten=events * len(KEY_COLUMNS),
+            delete_events=self._events,
         )
 
 

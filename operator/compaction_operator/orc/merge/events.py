@@ -113,20 +113,24 @@ class MergeTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeForecast:
-    """What a task will do, as far as tails, stripe footers and keys say: what its writer has not written yet.
+    """What a task will do, as far as tails, stripe footers, keys and a few encoded columns say, before it is written.
 
-    `files` are opened. `bytes_copied` is exact; `bytes_rewritten`, the rest of the output, is an estimate. What is
-    decoded and encoded again has `values_rewritten`, one for each row and primitive column that is no text, and
-    `texts_rewritten`, which have `text_bytes` in UTF-8. Stored it takes `bytes_decoded`, of these `bytes_deflated` with
-    zlib or zstd. `rows_removed` are deleted rows.
+    `files` are opened, and `columns_read` counts the columns of each of their stripes. `bytes_copied` is exact;
+    `bytes_rewritten`, the rest of the output, is an estimate beyond what a plan encodes. What is decoded and encoded
+    again makes `stripes_rewritten`, with `columns_rewritten` in all. `columns_empty` are those of delete events: nearly
+    all hold no value. There are `values_rewritten`, one for each row and primitive column that is no text, and
+    `texts_rewritten`, which have `text_bytes` in UTF-8. `bytes_deflated` are the stored bytes with zlib or zstd.
+    `rows_removed` are deleted rows.
     """
 
     files: int = 0
+    columns_read: int = 0
     bytes_copied: int = 0
-    bytes_decoded: int = 0
     bytes_deflated: int = 0
     bytes_rewritten: int = 0
     stripes_rewritten: int = 0
+    columns_rewritten: int = 0
+    columns_empty: int = 0
     values_rewritten: int = 0
     texts_rewritten: int = 0
     text_bytes: int = 0

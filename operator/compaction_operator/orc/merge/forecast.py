@@ -1,21 +1,29 @@
 """What a merge will write, before it writes: by the inputs' tails, the footers of their stripes, and the kept rows."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from compaction_operator.orc.file import StripeLayout, Tail
 from compaction_operator.orc.merge.events import MergeForecast
-from compaction_operator.orc.merge.source import Stripe
+from compaction_operator.orc.merge.evolution import ColumnSource
+from compaction_operator.orc.merge.source import Source, Stripe
 from compaction_operator.orc.spec import TEXTS, Compression, Kind, StreamKind
 from compaction_operator.orc.spec.schema import ROW_ID
 
 _INDEXES = frozenset({StreamKind.ROW_INDEX, StreamKind.BLOOM_FILTER, StreamKind.BLOOM_FILTER_UTF8})
-_NOT_VALUES = _INDEXES | {StreamKind.DICTIONARY_DATA}
 _DEFLATING = frozenset({Compression.ZLIB, Compression.ZSTD})
 _NESTED = frozenset({Kind.STRUCT, Kind.LIST, Kind.MAP, Kind.UNION})
 
+ENCODED_VALUES = 1_000_000
+ENCODED_BYTES = 2 * 1024 * 1024
+ENCODED_TEXT = 16 * 1024 * 1024
+"""A plan encodes so many values for each task, of so many stored bytes, and so many plain bytes of texts.
+
+That takes some hundredths of a CPU second.
+"""
 
 _FRAME_BYTES = 3
 """The header of a compression frame."""
@@ -23,101 +31,174 @@ _FRAME_BYTES = 3
 
 @dataclass(frozen=True, slots=True)
 class StripeSizes:
-    """The stored sizes of a stripe in bytes, by what becomes of them in a joined stripe, and its row groups.
+    """The sizes of a stripe in bytes as stored, and its row groups.
 
-    Key columns are left out: their size does not go with the rows, as deleted rows interrupt their runs.
-    `values` are the streams whose size goes with the rows, with `headers`: one for each. `dictionaries` has the size of
-    each dictionary by column. `text` are the plain bytes of its strings.
+    Columns are those of the row with their descendants, by their ids in the output. Key columns are left out: their
+    size does not go with the rows, as deleted rows interrupt their runs.
+    `values` are the streams whose size goes with the rows, without `headers`: those of their frames. `dictionaries`
+    has a column's own dictionary, if it has one, and `texts` the plain bytes of strings.
     """
 
     rows: int
-    values: int
+    values: Mapping[int, int]
+    headers: Mapping[int, int]
     dictionaries: Mapping[int, int]
+    texts: Mapping[int, int]
     index: int
     groups: int
     footer: int
-    text: int = 0
-    headers: int = 0
 
     @classmethod
-    def of(cls, stripe: Stripe, footer: Any) -> "StripeSizes":
-        """Return the sizes of a stripe by its StripeFooter message."""
+    def of(cls, stripe: Stripe, footer: Any, targets: Mapping[int, int]) -> "StripeSizes":
+        """Return the sizes of a stripe by its StripeFooter message, and the `targets` of its file."""
         tail = stripe.source.tail
-        first = 0 if stripe.source.file.original else ROW_ID
-        streams = [one for one in footer.streams if one.column >= first]
-        words = {one.column: int(one.length) for one in streams if one.kind == StreamKind.DICTIONARY_DATA}
-        values = [one for one in streams if one.kind not in _NOT_VALUES and one.length]
-        known = cls.of_keys(tail, tail.footer.stripes[stripe.index])
-        return replace(
-            known,
-            values=sum(int(one.length) for one in values),
-            headers=_FRAME_BYTES * len(values) if tail.compression is not Compression.NONE else 0,
-            dictionaries=words,
-            index=sum(int(one.length) for one in streams if one.kind in _INDEXES),
-            text=stripe.source.text_bytes(stripe.index),
+        stride = tail.footer.row_index_stride
+        header = _FRAME_BYTES if tail.compression is not Compression.NONE else 0
+        values, headers, texts = Counter[int](), Counter[int](), Counter[int]()
+        dictionaries: dict[int, int] = {}
+        index = 0
+        for stream in footer.streams:
+            column, kind, length = stream.column, stream.kind, int(stream.length)
+            target = targets.get(column)
+            if target is None or kind in _INDEXES:
+                index += length if target else 0
+            elif kind == StreamKind.DICTIONARY_DATA and targets.get(column - 1) != target:
+                dictionaries[target] = length
+            elif length:
+                values[target] += max(0, length - header)
+                headers[target] += header
+        for column, size in stripe.source.text_bytes(stripe.index).items():
+            if column in targets:
+                texts[targets[column]] += size
+        groups = math.ceil(stripe.rows / stride) if stride else 0
+        return cls(
+            stripe.rows, values, headers, dictionaries, texts, index, groups, tail.footer_extent(stripe.index)[1]
         )
 
-    @classmethod
-    def of_keys(cls, tail: Tail, stripe: Any) -> "StripeSizes":
-        """Return the sizes of a stripe without dictionaries, by its StripeInformation message alone."""
-        rows, stride = int(stripe.number_of_rows), tail.footer.row_index_stride
-        return cls(
-            rows=rows,
-            values=int(stripe.data_length),
-            dictionaries={},
-            index=int(stripe.index_length),
-            groups=math.ceil(rows / stride) if stride else 0,
-            footer=int(stripe.footer_length),
-        )
+
+def targets(source: Source, columns: Iterable[ColumnSource]) -> dict[int, int]:
+    """Return the id in the output of the row's column to which each column of a file belongs."""
+    ends = source.tail.tree.ends
+    known = [(one.column, one.target) for one in columns if one.column is not None]
+    return {column: target for first, target in known for column in range(first, ends[first])}
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What was encoded of a stripe, in stored bytes: all of its keys, and the streams of columns without indexes."""
+
+    keys: int
+    columns: Mapping[int, int]
+
+    def only(self, chosen: Collection[int]) -> "Encoded":
+        """Return it without the other columns."""
+        return Encoded(self.keys, {column: size for column, size in self.columns.items() if column in chosen})
 
 
 class Forecaster:
-    """The running forecast of one output file, in the order in which its stripes are decided."""
+    """The running forecast of one output file, in the order in which its stripes are decided.
+
+    `targets` are the ids of the row's columns in the output.
+    """
 
     def __init__(self, layout: StripeLayout, tails: Sequence[Tail]) -> None:
         self.layout = layout
+        self.targets: Sequence[int] = layout.types[ROW_ID].subtypes
         self._tails = tails
         self._stripes = 0
-        self._copied = self._decoded = self._written = 0
+        self._copied = self._deflated = self._written = 0
         self._rewritten_stripes = self._rows = 0
         kinds = [Kind(type_.kind) for type_ in layout.types]
         self._texts = sum(kind in TEXTS for kind in kinds)
         self._fields = sum(kind not in _NESTED and kind not in TEXTS for kind in kinds)
         self._text_bytes = 0
+        self._left = 1.0
+        self._is_exact = True
+        self._estimated = self._measured = 0.0
+
+    def choose(self, parts: Sequence[StripeSizes]) -> frozenset[int]:
+        """Return the columns that a plan encodes to learn their size, and count them: as many as it can afford."""
+        rows = sum(sizes.rows for sizes in parts)
+        chosen = set()
+        for column in self._by_need(parts):
+            stored = sum(sizes.values.get(column, 0) for sizes in parts)
+            text = sum(sizes.texts.get(column, 0) for sizes in parts)
+            share = max(rows / ENCODED_VALUES, stored / ENCODED_BYTES, text / ENCODED_TEXT)
+            if share <= self._left:
+                self._left -= share
+                chosen.add(column)
+        return frozenset(chosen)
+
+    def _by_need(self, parts: Sequence[StripeSizes]) -> list[int]:
+        """Return the columns, texts first, before all those with dictionaries: an estimate misses most of these."""
+
+        def rank(column: int) -> tuple[bool, bool]:
+            return not _has_words(parts, column), Kind(self.layout.types[column].kind) not in TEXTS
+
+        return sorted(self.targets, key=rank)
+
+    def is_all(self, chosen: Collection[int]) -> bool:
+        """Return whether the whole stripe is encoded."""
+        return len(chosen) == len(self.targets)
 
     def copy(self, size: int) -> None:
         """Count a stripe of so many bytes that is copied whole."""
         self._stripes += 1
         self._copied += size
 
-    def rewrite(self, parts: Iterable[tuple[StripeSizes, float]], *, keys: int, decoded: int) -> None:
+    def rewrite(self, parts: Sequence[tuple[StripeSizes, float]], encoded: Encoded, *, decoded: int, size: int) -> None:
         """Count a stripe that is joined from the kept rows of others.
 
-        `keys` are the bytes of its key columns, and `decoded` the stored bytes of the kept rows.
+        `encoded` are the sizes of its keys and of the chosen columns, `decoded` the stored bytes of the kept rows. If
+        all columns are chosen, `size` is that of the whole stripe.
         """
-        found = list(parts)
-        rows = round(sum(kept for _, kept in found))
         self._stripes += 1
         self._rewritten_stripes += 1
-        self._rows += rows
-        self._decoded += decoded
-        self._text_bytes += round(sum(sizes.text * kept / sizes.rows for sizes, kept in found))
-        self._written += keys + round(_stripe_bytes(found, rows, stride=self.layout.row_index_stride))
+        self._rows += round(sum(kept for _, kept in parts))
+        self._deflated += decoded if self.layout.compression in _DEFLATING else 0
+        self._text_bytes += round(sum(sum(sizes.texts.values()) * kept / sizes.rows for sizes, kept in parts))
+        self._learn(parts, encoded.columns)
+        if self.is_all(encoded.columns):
+            self._written += size
+        else:
+            self._is_exact = False
+            self._written += encoded.keys + round(self._stripe_bytes(parts, encoded.columns))
 
-    def finished(self, *, files: int, rows_removed: int, delete_events: int) -> MergeForecast:
-        """Return the forecast of the whole file."""
+    def _learn(self, parts: Sequence[tuple[StripeSizes, float]], encoded: Mapping[int, int]) -> None:
+        """Compare the estimates of columns with dictionaries with what was encoded."""
+        words = [column for column in encoded if _has_words([sizes for sizes, _ in parts], column)]
+        self._estimated += sum(_column_bytes(parts, column) for column in words)
+        self._measured += sum(encoded[column] for column in words)
+
+    def _stripe_bytes(self, parts: Sequence[tuple[StripeSizes, float]], encoded: Mapping[int, int]) -> float:
+        """Return the size without keys of the stripe that the kept rows of others become."""
+        rows = sum(kept for _, kept in parts)
+        groups = sum(sizes.groups for sizes, _ in parts)
+        index = sum(sizes.index for sizes, _ in parts) / groups if groups else 0
+        estimated = sum(self._column_bytes(parts, column) for column in self.targets if column not in encoded)
+        footer = max(sizes.footer for sizes, _ in parts)
+        return sum(encoded.values()) + estimated + index * math.ceil(rows / self.layout.row_index_stride) + footer
+
+    def _column_bytes(self, parts: Sequence[tuple[StripeSizes, float]], column: int) -> float:
+        """Return the size of a column that is not encoded; with a dictionary, as those that were encoded."""
+        estimate = _column_bytes(parts, column)
+        if self._estimated and _has_words([sizes for sizes, _ in parts], column):
+            return estimate * self._measured / self._estimated
+        return estimate
+
+    def finished(self, *, size: int) -> MergeForecast:
+        """Return what the stripes of the whole file take. `size` are its bytes if each stripe was encoded."""
+        rewritten = size - self._copied if self._is_exact else self._written + round(self._tail_bytes())
         return MergeForecast(
-            files=files,
             bytes_copied=self._copied,
-            bytes_decoded=self._decoded,
-            bytes_deflated=self._decoded if self.layout.compression in _DEFLATING else 0,
-            bytes_rewritten=self._written + round(self._tail_bytes()),
+            columns_read=len(self.layout.types) * sum(len(tail.stripe_rows) for tail in self._tails),
+            bytes_deflated=self._deflated,
+            bytes_rewritten=rewritten,
             stripes_rewritten=self._rewritten_stripes,
+            columns_rewritten=len(self.layout.types) * self._rewritten_stripes,
             values_rewritten=self._rows * self._fields,
             texts_rewritten=self._rows * self._texts,
             text_bytes=self._text_bytes,
-            rows_removed=rows_removed,
-            delete_events=delete_events,
         )
 
     def _tail_bytes(self) -> float:
@@ -127,28 +208,12 @@ class Forecaster:
         return each * self._stripes + rest + 30
 
 
-def forecast_deletes(tails: Sequence[Tail], layout: StripeLayout, *, events: int, events_in: int) -> MergeForecast:
-    """Return the forecast of a file with `events` of the `events_in` delete events that its inputs hold."""
-    forecaster = Forecaster(layout, tails)
-    share = events / max(1, sum(tail.rows for tail in tails))
-    stripes = [(tail, stripe) for tail in tails for stripe in tail.footer.stripes if stripe.number_of_rows]
-    parts = [(StripeSizes.of_keys(tail, stripe), stripe.number_of_rows * share) for tail, stripe in stripes]
-    if parts and events:
-        forecaster.rewrite(parts, keys=0, decoded=sum(stripe.data_length for _, stripe in stripes))
-    return forecaster.finished(files=len(tails), rows_removed=0, delete_events=events_in)
+def _has_words(parts: Iterable[StripeSizes], column: int) -> bool:
+    return any(column in sizes.dictionaries for sizes in parts)
 
 
-def _stripe_bytes(parts: Sequence[tuple[StripeSizes, float]], rows: int, *, stride: int) -> float:
-    """Return the size of the stripe that the kept rows of others become."""
-    values = sum(sizes.values * kept / sizes.rows for sizes, kept in parts)
-    values -= sum(sizes.headers for sizes, _ in parts) * (len(parts) - 1) / len(parts)
-    columns = {column for sizes, _ in parts for column in sizes.dictionaries}
-    words = sum(_dictionary_bytes([sizes for sizes, _ in parts], column) for column in columns)
-    groups = sum(sizes.groups for sizes, _ in parts)
-    index = sum(sizes.index for sizes, _ in parts) * math.ceil(rows / stride) / groups if groups else 0
-    return values + words + index + max(sizes.footer for sizes, _ in parts)
-
-
-def _dictionary_bytes(parts: Sequence[StripeSizes], column: int) -> float:
-    """Return the size of a column's dictionary, if the largest of its parts has the words of all."""
-    return max(sizes.dictionaries[column] for sizes in parts if column in sizes.dictionaries)
+def _column_bytes(parts: Sequence[tuple[StripeSizes, float]], column: int) -> float:
+    """Return the size of a column of kept rows, if the largest of its dictionaries has the words of all."""
+    values = sum(sizes.values.get(column, 0) * kept / sizes.rows for sizes, kept in parts)
+    headers = sum(sizes.headers.get(column, 0) for sizes, _ in parts) / len(parts)
+    return values + headers + max(sizes.dictionaries.get(column, 0) for sizes, _ in parts)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from compaction_operator.orc.file import OrcWriter, StripeBuilder
+from compaction_operator.orc.file import OrcDraft, OrcWriter, StoredColumn, StripeBuilder
 from compaction_operator.orc.merge.bucket_metadata import acid_metadata
 from compaction_operator.orc.merge.events import Check, RowId, checked, unchecked
 from compaction_operator.orc.merge.evolution import ColumnSource
-from compaction_operator.orc.merge.forecast import Forecaster, StripeSizes
+from compaction_operator.orc.merge.forecast import Encoded, Forecaster, StripeSizes
 from compaction_operator.orc.merge.keys import Keys, counted
 from compaction_operator.orc.merge.source import (
     DELETE,
@@ -43,6 +43,9 @@ _OPEN_FILES = 200
 DELETES_PER_STRIPE = 1 << 18
 """Most events of a stripe: its four columns take 8 MB until they are encoded."""
 
+AddColumn = Callable[[int, pa.Array], Sequence[StoredColumn]]
+"""Takes a column of a stripe, by its id in the output, and returns it and its descendants as they are stored."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -68,20 +71,37 @@ class InsertStripes:
     """The stripes of a file of insert events as they are decided: which is copied, which rows are joined to one.
 
     Additions must be in key order: no run may hold a key smaller than one added before. This class writes nothing: it
-    counts in `forecast` what will be written.
+    counts in `draft` and `forecast` what will be written. It encodes the keys, and the columns that the forecast
+    chooses: of little work all, so that the forecast is exact. `columns` holds, for each input file, the sources of the
+    layout's columns. `check` runs before each file that is opened and each column.
     """
 
-    def __init__(self, forecast: Forecaster, *, memory: int) -> None:
+    def __init__(
+        self,
+        draft: OrcDraft,
+        columns: Mapping[str, Sequence[ColumnSource]],
+        forecast: Forecaster,
+        *,
+        memory: int,
+        check: Check = unchecked,
+    ) -> None:
+        self._draft = draft
+        self._columns = columns
         self._memory = memory
+        self._check = check
         self._pending: list[Run] = []
         self._pending_size = 0.0
+        self._lasts: list[RowId] = []
         self.forecast = forecast
+        self.rows: Counter[int] = Counter()
 
     def copy(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
         """Copy a whole stripe; `counts` holds its rows by write id. Its bounds must be known."""
         self.flush()
         self.forecast.copy(stripe.bytes)
-        self._copy_stripe(stripe, counts)
+        self._copy_stripe(stripe)
+        self._lasts.append(stripe.bounds[1])
+        self.rows.update(counts)
 
     def add(self, runs: Sequence[Run]) -> None:
         """Add the rows of runs whose keys may interleave; raise RepeatedRowError if two rows have the same ROW__ID."""
@@ -99,29 +119,65 @@ class InsertStripes:
         if self._pending:
             keys = Keys.concatenate([run.keys for run in self._pending])
             order = keys.order_if_needed()
-            size = self._write_stripe(self._pending, keys if order is None else keys[order], order)
-            parts = [(run.sizes, len(run.rows)) for run in self._pending]
-            decoded = sum(run.stripe.bytes * len(run.rows) // run.stripe.rows for run in self._pending)
-            self.forecast.rewrite(parts, keys=size, decoded=decoded)
+            self._add_stripe(self._pending, keys if order is None else keys[order], order)
             self._pending = []
             self._pending_size = 0.0
 
-    def _copy_stripe(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
-        """Write a copy of a stripe."""
+    def finish(self) -> int:
+        """Add the pending rows and the file's tail; return the file's size in bytes."""
+        self.flush()
+        return self._draft.finish(acid_metadata(self._lasts, inserts=self.rows.total(), deletes=0))
 
-    def _write_stripe(self, runs: Sequence[Run], keys: Keys, order: Integers | None) -> int:  # noqa: ARG002
-        """Write the rows as one stripe, in the order of their keys; return the stored bytes of the key columns."""
+    def _add_stripe(self, runs: Sequence[Run], keys: Keys, order: Integers | None) -> None:
+        """Add the rows as one stripe, in the order of their keys, and forecast it."""
+        before = self._draft.size
+        chosen = self.forecast.choose([run.sizes for run in runs])
+        encoded = self._write_stripe(runs, keys, order, chosen)
+        parts = [(run.sizes, len(run.rows)) for run in runs]
+        decoded = sum(run.stripe.bytes * len(run.rows) // run.stripe.rows for run in runs)
+        self.forecast.rewrite(parts, encoded.only(chosen), decoded=decoded, size=self._draft.size - before)
+        self._lasts.append(keys.row(len(keys) - 1))
+        self.rows.update(counted(keys.write_id))
+
+    def _copy_stripe(self, stripe: Stripe) -> None:
+        """Add a copy of a stripe."""
+        self._draft.add_copied(stripe.source.tail, stripe.index)
+
+    def _write_stripe(
+        self, runs: Sequence[Run], keys: Keys, order: Integers | None, chosen: Collection[int]
+    ) -> Encoded:
+        """Encode the rows as one stripe, or only the keys and the chosen columns; return the sizes of these."""
+        if self.forecast.is_all(chosen):
+            return self._write_whole(runs, keys, order)
         builder = StripeBuilder(len(keys), self.forecast.layout)
         add_keys(builder, keys, INSERT)
-        return _stored_bytes(builder)
+        return Encoded(_stored_bytes(builder), self._add_columns(builder.encoded, runs, order, chosen))
+
+    def _write_whole(self, runs: Sequence[Run], keys: Keys, order: Integers | None) -> Encoded:
+        with self._draft.stripe(len(keys)) as builder:
+            add_keys(builder, keys, INSERT)
+            return Encoded(_stored_bytes(builder), self._add_columns(builder.add, runs, order, self.forecast.targets))
+
+    def _add_columns(
+        self, add: AddColumn, runs: Sequence[Run], order: Integers | None, chosen: Collection[int]
+    ) -> dict[int, int]:
+        """Give the chosen columns to the function, and return the bytes of their streams without indexes."""
+        sizes: dict[int, int] = {}
+        if not chosen:
+            return sizes
+        with ExitStack() as stack:
+            opened = [stack.enter_context(run.stripe.open()) for run in checked(runs, self._check)]
+            parts = _parts(runs, opened, memory=min(self._memory, JOINED_MEMORY))
+            columns = zip(*(self._columns[part.path] for part in parts), strict=True)
+            for sources in checked([one for one in columns if one[0].target in chosen], self._check):
+                values = concatenated([part.column(source) for part, source in zip(parts, sources, strict=True)])
+                stored = add(sources[0].target, values if order is None else values.take(pa.array(order)))
+                sizes[sources[0].target] = sum(len(stream.data) for column in stored for stream in column.data)
+        return sizes
 
 
 class InsertFile(InsertStripes):
-    """An ACID file of insert events, written with an entered `writer`, as its stripes are decided.
-
-    `columns` holds, for each input file, the sources of the layout's columns. `check` runs before each file that is
-    opened and each column.
-    """
+    """The same, written with an entered `writer`. `copied` has the files of copied stripes, by the stripe's number."""
 
     def __init__(
         self,
@@ -132,40 +188,23 @@ class InsertFile(InsertStripes):
         memory: int,
         check: Check = unchecked,
     ) -> None:
-        super().__init__(forecast, memory=memory)
+        super().__init__(writer, columns, forecast, memory=memory, check=check)
         self._writer = writer
-        self._columns = columns
-        self._check = check
-        self._lasts: list[RowId] = []
-        self.rows: Counter[int] = Counter()
         self.copied: dict[int, str] = {}
 
-    def finish(self) -> int:
-        """Write the pending rows and the file's tail; return the file's size in bytes."""
-        self.flush()
-        metadata = acid_metadata(self._lasts, inserts=self.rows.total(), deletes=0)
-        return self._writer.finish(metadata)
-
-    def _copy_stripe(self, stripe: Stripe, counts: Mapping[int, int]) -> None:
+    def _copy_stripe(self, stripe: Stripe) -> None:
         with reading(stripe.path), stripe.source.tail.file.open() as file:
             self._writer.copy_stripe(file, stripe.source.tail, stripe.index)
         self.copied[len(self._lasts)] = stripe.path
-        self._lasts.append(stripe.bounds[1])
-        self.rows.update(counts)
 
-    def _write_stripe(self, runs: Sequence[Run], keys: Keys, order: Integers | None) -> int:
-        with ExitStack() as stack, self._writer.stripe(len(keys)) as builder:
-            opened = [stack.enter_context(run.stripe.open()) for run in checked(runs, self._check)]
-            parts = _parts(runs, opened, memory=min(self._memory, JOINED_MEMORY))
-            add_keys(builder, keys, INSERT)
-            size = _stored_bytes(builder)
-            columns = zip(*(self._columns[part.path] for part in parts), strict=True)
-            for sources in checked(columns, self._check):
-                values = concatenated([part.column(source) for part, source in zip(parts, sources, strict=True)])
-                builder.add(sources[0].target, values if order is None else values.take(pa.array(order)))
-        self._lasts.append(keys.row(len(keys) - 1))
-        self.rows.update(counted(keys.write_id))
-        return size
+    def _write_stripe(
+        self,
+        runs: Sequence[Run],
+        keys: Keys,
+        order: Integers | None,
+        chosen: Collection[int],  # noqa: ARG002
+    ) -> Encoded:
+        return self._write_whole(runs, keys, order)
 
 
 def _stored_bytes(builder: StripeBuilder) -> int:
@@ -256,9 +295,9 @@ def add_keys(builder: StripeBuilder, keys: Keys, operation: int) -> None:
 
 
 class DeleteFile:
-    """An ACID file of delete events, written with an entered `writer`; their `row`, of the type tree, is null."""
+    """An ACID file of delete events; their `row`, of the type tree, is null. An entered `OrcWriter` writes it."""
 
-    def __init__(self, writer: OrcWriter, types: Sequence[Any]) -> None:
+    def __init__(self, writer: OrcDraft, types: Sequence[Any]) -> None:
         self._writer = writer
         self._null_row = physical_type(types, ROW)
         self._lasts: list[RowId] = []

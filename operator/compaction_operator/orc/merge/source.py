@@ -114,13 +114,13 @@ class Source:
 
     def widest(self, index: int) -> int:
         """Return the bytes of the largest string or binary column of a stripe, 0 if its statistics lack them."""
-        columns = self._statistics[index].column_stats if self._statistics else ()
-        return max((max(one.string_statistics.sum, one.binary_statistics.sum) for one in columns), default=0)
+        return max(self.text_bytes(index).values(), default=0)
 
-    def text_bytes(self, index: int) -> int:
-        """Return the plain bytes of all strings in a stripe, 0 if its statistics lack them."""
+    def text_bytes(self, index: int) -> dict[int, int]:
+        """Return the plain bytes of each string or binary column of a stripe, as far as its statistics have them."""
         columns = self._statistics[index].column_stats if self._statistics else ()
-        return sum(max(one.string_statistics.sum, one.binary_statistics.sum) for one in columns)
+        sums = (max(one.string_statistics.sum, one.binary_statistics.sum) for one in columns)
+        return {column: size for column, size in enumerate(sums) if size}
 
     def integer_range(self, index: int, column: int) -> tuple[int, int] | None:
         """Return the minimum and maximum of an integer column in a stripe, or None if its statistics lack them."""
