@@ -72,6 +72,8 @@ def test_what_always_holds_is_set_and_refused_otherwise(key: str, value: str) ->
         "hoodie.internal.schema",
         "hoodie.populate.meta.fields",
         "hoodie.client.init.callback.classes",
+        "hoodie.auto.commit",
+        "hoodie.write.lock.conflict.resolution.strategy",
     ],
 )
 def test_what_the_table_decides_is_refused_from_a_user_and_from_a_warehouse(key: str) -> None:
