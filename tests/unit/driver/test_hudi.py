@@ -287,6 +287,14 @@ def test_a_file_group_in_a_compaction_of_ours_is_not_waited_for() -> None:
     assert result.message == "file group in pending 20.compaction.requested"
 
 
+def test_a_compaction_waits_for_a_log_compaction_of_ours_that_keeps_its_file_group() -> None:
+    timeline = Timeline(log_compaction(State.REQUESTED))
+    timeline.busy = "10"
+    result = compact(timeline, CompactionType.COMPACTION)
+    assert result.reason is Reason.WAITING_FOR_INSTANT
+    assert result.message == "file group in pending 10.logcompaction.requested of this operator"
+
+
 def test_blocks_that_came_after_a_foreign_plan_are_too_few_by_themselves_or_a_compactions_to_wait_for() -> None:
     timeline = Timeline(compaction(State.REQUESTED, owner=None), blocks=1)
     timeline.busy = "20"

@@ -257,15 +257,25 @@ class HudiCompaction:
                 busy[group.busy] = max(group.blocks, busy.get(group.busy, 0))
         # The plan of a pending compaction contains all earlier blocks. Later blocks alone are too few.
         enough = self._choice.threshold if self._action is Action.LOG_COMPACTION else 0
-        for instant in todo.left:
-            if busy.get(instant.time, -1) >= enough:
-                return Reason.WAITING_FOR_INSTANT, f"file group in pending {instant} of another client"
-        if busy:
-            pending = (one for one in self._client.instants() if one.time in busy)
+        pending = [one for one in self._client.instants() if one.time in busy]
+        for instant in pending:
+            if busy[instant.time] >= enough and (whose := self._waits_for(instant, todo)):
+                return Reason.WAITING_FOR_INSTANT, f"file group in pending {instant} of {whose}"
+        if pending:
             return Reason.NOTHING_TO_COMPACT, f"file group in pending {_listed(pending)}"
         if self._action is Action.LOG_COMPACTION:
             return Reason.NOTHING_TO_COMPACT, self._choice.why_nothing(group.blocks for group in groups)
         return Reason.NOTHING_TO_COMPACT, _why_no_compaction(groups)
+
+    def _waits_for(self, instant: Instant, todo: Todo) -> str | None:
+        """Return the owner of a pending instant that keeps a file group from being planned; None: its plan will do.
+
+        A log compaction of this operator does less than a compaction, whose plan leaves out its file groups.
+        """
+        if any(one.time == instant.time for one in todo.left):
+            return "another client"
+        less = self._action is Action.COMPACTION and instant.action is Action.LOG_COMPACTION
+        return "this operator" if less else None
 
     def _end(self, reason: Reason, message: str) -> DriverResult:
         found = self._client.instants()
