@@ -340,6 +340,21 @@ def test_without_the_lease_nothing_is_committed() -> None:
     assert timeline.found["90"].state is State.INFLIGHT
 
 
+@pytest.mark.parametrize("now", [compaction(State.COMPLETED, time="90"), None])
+def test_a_plan_that_another_client_committed_or_took_back_is_not_committed(now: Instant | None) -> None:
+    timeline = Timeline()
+
+    def meanwhile() -> None:
+        del timeline.found["90"]
+        if now:
+            timeline.found["90"] = now
+
+    timeline.before_commit = meanwhile
+    with pytest.raises(JobError, match=f"any more: it is {now or 'gone'}") as caught:
+        compact(timeline, CompactionType.COMPACTION)
+    assert caught.value.reason is Reason.WAITING_FOR_INSTANT
+
+
 @pytest.mark.parametrize("newcomer", [commit("50"), compaction(State.REQUESTED, None, time="95")])
 def test_what_writers_overtook_is_rolled_back_where_readers_would_replay_it_last(newcomer: Instant) -> None:
     timeline = Timeline(first_scanner=True)

@@ -19,6 +19,7 @@ from compaction_operator.hudi import (
     HudiError,
     Instant,
     Plan,
+    State,
     Todo,
     Written,
     decide,
@@ -198,11 +199,19 @@ class HudiCompaction:
                 log.warning("%s is left to the next attempt: %s", instant, error)
 
     def _confirm(self, plan: Plan) -> None:
-        """Raise JobError if the lease is lost, or if block order matters and another instant overtook the plan."""
+        """Raise JobError if the lease is lost, if the plan is another client's by now, or if it was overtaken.
+
+        Another client may have committed or rolled back the plan. Other instants overtake a log compaction where the
+        order of blocks matters.
+        """
         self._lease.confirm()
+        found = self._client.instants()
+        if not any(one.time == plan.instant and one.state is State.INFLIGHT for one in found):
+            now = _listed(one for one in found if one.time == plan.instant) or "gone"
+            message = f"{plan.action} {plan.instant} is not this driver's any more: it is {now}"
+            raise OvertakenError(Reason.WAITING_FOR_INSTANT, message)
         if plan.action is not Action.LOG_COMPACTION or not self._choice.newest_only:
             return
-        found = self._client.instants()
         late_ones = late(found, before=None if self._numbered else plan.instant, seen=plan.seen)
         compactions = [one for one in found if one.action is Action.COMPACTION and one.time > plan.instant]
         if overtaken := (*late_ones, *compactions):
