@@ -61,7 +61,9 @@ class Timeline(HudiClient):
             return None
         return self._planned(Action.LOG_COMPACTION, owner)
 
-    def plan_compaction(self, *, owner: str) -> Plan | None:
+    def plan_compaction(self, *, owner: str, alone: bool) -> Plan | None:
+        if alone and any(one.action is Action.DELTA_COMMIT and one.is_pending for one in self.instants()):
+            return None
         return self._planned(Action.COMPACTION, owner) if self.blocks and not self.busy else None
 
     def plan_of(self, instant: Instant) -> Plan:
@@ -323,6 +325,15 @@ def test_a_writer_that_never_rests_does_not_keep_blocks_below_its_own_from_being
 def test_where_log_files_have_numbers_a_moment_without_writers_is_needed() -> None:
     timeline = Timeline(commit("07", State.INFLIGHT), first_scanner=True)
     assert compact(timeline, numbered=True).reason is Reason.WAITING_FOR_INSTANT
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_where_log_files_have_numbers_a_compaction_needs_such_a_moment_too(numbered: bool) -> None:
+    timeline, pauses = Timeline(commit("07", State.INFLIGHT)), list[float]()
+    result = compact(timeline, CompactionType.COMPACTION, numbered=numbered, pause=pauses.append)
+    assert len(pauses) == (LOOKS if numbered else 0)
+    assert (result.reason is Reason.WAITING_FOR_INSTANT) is numbered
+    assert ("delta commit 07 is pending" in result.message) is numbered
 
 
 def test_a_pending_commit_that_stays_in_the_way_is_named() -> None:

@@ -132,7 +132,7 @@ class HudiCompaction:
         if self._action is Action.LOG_COMPACTION:
             plan = self._plan_log_compaction(owner)
         else:
-            plan = self._client.plan_compaction(owner=owner)
+            plan = self._plan_compaction(owner)
         if plan is None:
             return
         log.info("planned %s %s: %d file groups", plan.action, plan.instant, len(plan.operations))
@@ -140,6 +140,24 @@ class HudiCompaction:
             self._execute(plan)
         else:
             self._tell(plan, "Requested")
+
+    def _plan_compaction(self, owner: str) -> Plan | None:
+        """Plan now or, before table version 8, in a moment without pending delta commits.
+
+        NB: there a pending delta commit writes to the slice that is compacted, where readers no longer look once the
+        compaction is complete. Only writers that check for conflicts find out.
+        """
+        looks = iter(range(LOOKS))
+        while True:
+            plan = self._client.plan_compaction(owner=owner, alone=self._numbered)
+            if plan is not None or not self._numbered or not (pending := self._pending_commits()):
+                return plan
+            if not self._quiet(looks):
+                self._choice.held_up_by = f"delta commit {', '.join(pending)} is pending"
+                return None
+
+    def _pending_commits(self) -> list[str]:
+        return [one.time for one in self._client.instants() if one.action is Action.DELTA_COMMIT and one.is_pending]
 
     def _plan_log_compaction(self, owner: str) -> Plan | None:
         """Plan now or, if a pending delta commit prevents it, between that commit and the writer's next.
@@ -166,7 +184,7 @@ class HudiCompaction:
         for _ in looks:
             self._pause(PAUSE_SECONDS)
             self._lease.confirm()
-            if not any(one.action is Action.DELTA_COMMIT and one.is_pending for one in self._client.instants()):
+            if not self._pending_commits():
                 return True
         return False
 
