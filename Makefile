@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-look bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
+.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-look bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ storm: ## Readers against writers, compactions and cleanups for MINUTES=20 (SEED
 
 hudi-storm: ## A live writer against compactions of Hudi tables, KILLS=20 drivers killed (SEED=…, HUDI=1.0.2, 1.2.0 or both; as root)
 	@sandbox/on-plane.sh tests.soak.hudi_storm --kills $(or $(KILLS),20) --hudi $(or $(HUDI),both)$(if $(SEED), --seed $(SEED))
+
+hudi-matrix: venv ## Each release of Hudi writes, each compacts, each reads after every step (with the reader without a JVM): the table in docs/hudi.md
+	@.venv/bin/python -m tests.soak.hudi_matrix
 
 bench: venv ## The engine against cp, Hive and Spark: bench/out/engine.json, table and plot in docs/ (QUICK=1: 5 minutes; JOBS=a,c)
 	@.venv/bin/python -m bench.engine $(if $(QUICK),--quick) $(if $(JOBS),--jobs $(JOBS)) $(if $(QUICK)$(JOBS),,--plot docs/engine.svg --document docs/performance.md)

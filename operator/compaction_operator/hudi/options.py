@@ -27,6 +27,12 @@ LOCK_FOLDER = "hoodie.write.lock.filesystem.path"
 
 ALWAYS = {
     "hoodie.write.auto.upgrade": "false",
+    # NB: a client of 1.0 would otherwise commit before the checks.
+    "hoodie.auto.commit": "false",
+    # NB: another one may let a commit pass although a writer has added to the file group since it was planned.
+    "hoodie.write.lock.conflict.resolution.strategy": (
+        "org.apache.hudi.client.transaction.SimpleConcurrentFileWritesConflictResolutionStrategy"
+    ),
     "hoodie.clean.failed.writes.policy": "LAZY",
     "hoodie.embed.timeline.server": "false",
     # Hudi falls back to these without that server, with a warning for each write.
@@ -99,9 +105,10 @@ def write_options(
     With `partitions` (paths or leading parts of them; empty for all) Hudi plans a compaction of these only.
 
     Raises RefusedOptionError naming an option that the user may not set, NoLockProviderError when no lock works across
-    processes and the compaction does not declare itself the only writer, and HudiError for a table that releases of
-    Hudi merge differently (`merge_mode_of`).
+    processes and the compaction does not declare itself the only writer, and HudiError for a table with features that
+    are not supported, or that releases of Hudi merge differently (`merge_mode_of`).
     """
+    table.require_known_features()
     merge_mode_of(table)
     given = {**warehouse, **own.options}
     mode = "single_writer" if own.single_writer else "optimistic_concurrency_control"

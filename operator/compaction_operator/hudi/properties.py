@@ -1,11 +1,11 @@
 """Properties of a Hudi table (`.hoodie/hoodie.properties`), and the bundle of Hudi that supports it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from compaction_operator.hudi.errors import NotHudiError, NotMergeOnReadError, UnsupportedVersionError
+from compaction_operator.hudi.errors import HudiError, NotHudiError, NotMergeOnReadError, UnsupportedVersionError
 from compaction_operator.storage import NotFoundError, Storage, join
 
 FILES = ("hoodie.properties", "hoodie.properties.backup")
@@ -28,6 +28,17 @@ _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
+PLAIN: Mapping[str, Collection[str]] = {
+    "hoodie.table.cdc.enabled": {"false"},
+    "hoodie.populate.meta.fields": {"true"},
+    "hoodie.table.base.file.format": {"parquet"},
+    "hoodie.table.multiple.base.file.formats.enable": {"false"},
+    "hoodie.bootstrap.base.path": (),
+    "hoodie.table.format": {"native"},
+}
+"""What these properties may say, in lower case, besides not being there."""
+
+
 @dataclass(frozen=True)
 class HudiTable:
     """A table as its properties describe it.
@@ -38,7 +49,8 @@ class HudiTable:
     `metadata_partitions` are the parts of the metadata table that are ready (files, column_stats, ...); the tuple is
     empty for a table without metadata table. `legacy_payload_class` and `partial_update_mode` are how tables from
     version 9 on keep what a payload class did; `merge_properties` are the names of its settings
-    (hoodie.record.merge.property.*). Properties that a table lacks are None.
+    (hoodie.record.merge.property.*). `features` are properties of what a compaction here cannot keep, as they stand in
+    the table's file. Properties that a table lacks are None.
     """
 
     location: str
@@ -55,6 +67,7 @@ class HudiTable:
     partial_update_mode: str | None = None
     merge_properties: tuple[str, ...] = ()
     metadata_partitions: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
 
     @property
     def replays_merged_blocks_last(self) -> bool:
@@ -74,6 +87,14 @@ class HudiTable:
         """Raise NotMergeOnReadError for a copy-on-write table."""
         if not self.is_merge_on_read:
             raise NotMergeOnReadError(f"{self.location} is a copy-on-write table: it has no log files to compact")
+
+    def require_known_features(self) -> None:
+        """Raise HudiError for a table with features that no bundle compacts right, or not in every release."""
+        if self.features:
+            raise HudiError(
+                f"{self.location} has {', '.join(self.features)}, which the operator does not support: "
+                "compact the table with the release that its writers use"
+            )
 
 
 def read_table(storage: Storage, location: str) -> HudiTable:
@@ -157,7 +178,23 @@ def table_of(location: str, found: Mapping[str, str]) -> HudiTable:
         partial_update_mode=get("hoodie.table.partial.update.mode"),
         merge_properties=tuple(sorted(key for key in found if key.startswith("hoodie.record.merge.property."))),
         metadata_partitions=_listed(get("hoodie.table.metadata.partitions")),
+        features=tuple(_features(found)),
     )
+
+
+def _features(found: Mapping[str, str]) -> Iterator[str]:
+    """Yield the properties that are not as in a plain table of Parquet base files.
+
+    NB: with change capture a full compaction leaves files that no client of 1.2 plans again. Without meta fields a
+    client of 1.0 leaves its plan inflight for ever. Both block their file group.
+    """
+    for key, plain in PLAIN.items():
+        value = found.get(key, "")
+        if value and value.lower() not in plain:
+            yield f"{key}={value}"
+    kind = found.get("hoodie.compaction.payload.type", "OVERWRITE_LATEST_AVRO")
+    if "hoodie.compaction.payload.class" not in found and kind != "OVERWRITE_LATEST_AVRO":
+        yield f"hoodie.compaction.payload.type={kind}"
 
 
 def _listed(text: str | None) -> tuple[str, ...]:

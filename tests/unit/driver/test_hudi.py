@@ -61,7 +61,9 @@ class Timeline(HudiClient):
             return None
         return self._planned(Action.LOG_COMPACTION, owner)
 
-    def plan_compaction(self, *, owner: str) -> Plan | None:
+    def plan_compaction(self, *, owner: str, alone: bool) -> Plan | None:
+        if alone and any(one.action is Action.DELTA_COMMIT and one.is_pending for one in self.instants()):
+            return None
         return self._planned(Action.COMPACTION, owner) if self.blocks and not self.busy else None
 
     def plan_of(self, instant: Instant) -> Plan:
@@ -287,6 +289,14 @@ def test_a_file_group_in_a_compaction_of_ours_is_not_waited_for() -> None:
     assert result.message == "file group in pending 20.compaction.requested"
 
 
+def test_a_compaction_waits_for_a_log_compaction_of_ours_that_keeps_its_file_group() -> None:
+    timeline = Timeline(log_compaction(State.REQUESTED))
+    timeline.busy = "10"
+    result = compact(timeline, CompactionType.COMPACTION)
+    assert result.reason is Reason.WAITING_FOR_INSTANT
+    assert result.message == "file group in pending 10.logcompaction.requested of this operator"
+
+
 def test_blocks_that_came_after_a_foreign_plan_are_too_few_by_themselves_or_a_compactions_to_wait_for() -> None:
     timeline = Timeline(compaction(State.REQUESTED, owner=None), blocks=1)
     timeline.busy = "20"
@@ -317,6 +327,15 @@ def test_where_log_files_have_numbers_a_moment_without_writers_is_needed() -> No
     assert compact(timeline, numbered=True).reason is Reason.WAITING_FOR_INSTANT
 
 
+@pytest.mark.parametrize("numbered", [False, True])
+def test_where_log_files_have_numbers_a_compaction_needs_such_a_moment_too(numbered: bool) -> None:
+    timeline, pauses = Timeline(commit("07", State.INFLIGHT)), list[float]()
+    result = compact(timeline, CompactionType.COMPACTION, numbered=numbered, pause=pauses.append)
+    assert len(pauses) == (LOOKS if numbered else 0)
+    assert (result.reason is Reason.WAITING_FOR_INSTANT) is numbered
+    assert ("delta commit 07 is pending" in result.message) is numbered
+
+
 def test_a_pending_commit_that_stays_in_the_way_is_named() -> None:
     timeline = Timeline(commit("03", State.INFLIGHT), first_scanner=True)
     result = compact(timeline)
@@ -330,6 +349,21 @@ def test_without_the_lease_nothing_is_committed() -> None:
         compact(timeline, lease=Lease(looks=3))
     assert caught.value.reason is Reason.LOCK_LOST
     assert timeline.found["90"].state is State.INFLIGHT
+
+
+@pytest.mark.parametrize("now", [compaction(State.COMPLETED, time="90"), None])
+def test_a_plan_that_another_client_committed_or_took_back_is_not_committed(now: Instant | None) -> None:
+    timeline = Timeline()
+
+    def meanwhile() -> None:
+        del timeline.found["90"]
+        if now:
+            timeline.found["90"] = now
+
+    timeline.before_commit = meanwhile
+    with pytest.raises(JobError, match=f"any more: it is {now or 'gone'}") as caught:
+        compact(timeline, CompactionType.COMPACTION)
+    assert caught.value.reason is Reason.WAITING_FOR_INSTANT
 
 
 @pytest.mark.parametrize("newcomer", [commit("50"), compaction(State.REQUESTED, None, time="95")])

@@ -35,6 +35,11 @@ def test_a_users_options_go_over_the_warehouses() -> None:
     assert found["hoodie.compaction.target.io"] == "100"
 
 
+def test_a_table_with_features_that_are_not_supported_is_refused() -> None:
+    with pytest.raises(HudiError, match=r"hoodie\.table\.cdc\.enabled=true"):
+        options(replace(TABLE, features=("hoodie.table.cdc.enabled=true",)))
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -47,6 +52,7 @@ def test_a_users_options_go_over_the_warehouses() -> None:
         ("hoodie.log.compaction.inline", "false"),
         ("hoodie.metadata.auto.delete.partitions", "false"),
         ("hoodie.write.markers.type", "DIRECT"),
+        ("hoodie.auto.commit", "false"),
     ],
 )
 def test_what_always_holds_is_set_and_refused_otherwise(key: str, value: str) -> None:
@@ -72,6 +78,8 @@ def test_what_always_holds_is_set_and_refused_otherwise(key: str, value: str) ->
         "hoodie.internal.schema",
         "hoodie.populate.meta.fields",
         "hoodie.client.init.callback.classes",
+        "hoodie.auto.commit",
+        "hoodie.write.lock.conflict.resolution.strategy",
     ],
 )
 def test_what_the_table_decides_is_refused_from_a_user_and_from_a_warehouse(key: str) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from compaction_operator.api.request import Reason
 from compaction_operator.hudi import HudiTable, UnsupportedVersionError, bundle_for, read_table
-from compaction_operator.hudi.errors import NotHudiError, NotMergeOnReadError
-from compaction_operator.hudi.properties import parse_properties
+from compaction_operator.hudi.errors import HudiError, NotHudiError, NotMergeOnReadError
+from compaction_operator.hudi.properties import parse_properties, table_of
 from compaction_operator.storage import LocalStorage
 
 VERSION_6 = r"""#Properties saved on 2026-11-22T06\:10\:01Z
@@ -128,3 +128,23 @@ def test_a_version_that_no_bundle_supports_is_refused(version: int, wanted: str 
 def test_properties_are_read_as_java_writes_them() -> None:
     text = "# a comment\n! another\nkey\\:one=a\\\\b\\=c\n  two = d e \nempty=\ntab=a\\tb\n"
     assert parse_properties(text) == {"key:one": "a\\b=c", "two": "d e", "empty": "", "tab": "a\tb"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hoodie.table.cdc.enabled", "true"),
+        ("hoodie.populate.meta.fields", "false"),
+        ("hoodie.table.base.file.format", "HFILE"),
+        ("hoodie.table.multiple.base.file.formats.enable", "true"),
+        ("hoodie.bootstrap.base.path", "hdfs:/old"),
+        ("hoodie.table.format", "ICEBERG"),
+        ("hoodie.compaction.payload.type", "PARTIAL_UPDATE_AVRO"),
+    ],
+)
+def test_a_table_with_features_that_are_not_supported_is_refused_by_their_names(key: str, value: str) -> None:
+    found = {"hoodie.table.name": "t", "hoodie.table.version": "8", "hoodie.table.type": "MERGE_ON_READ"}
+    plain = {"hoodie.table.cdc.enabled": "false", "hoodie.table.base.file.format": "PARQUET"}
+    table_of("/t", {**found, **plain}).require_known_features()
+    with pytest.raises(HudiError, match=f"{key}={value}"):
+        table_of("/t", {**found, key: value}).require_known_features()

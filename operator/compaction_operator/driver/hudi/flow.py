@@ -19,6 +19,7 @@ from compaction_operator.hudi import (
     HudiError,
     Instant,
     Plan,
+    State,
     Todo,
     Written,
     decide,
@@ -131,7 +132,7 @@ class HudiCompaction:
         if self._action is Action.LOG_COMPACTION:
             plan = self._plan_log_compaction(owner)
         else:
-            plan = self._client.plan_compaction(owner=owner)
+            plan = self._plan_compaction(owner)
         if plan is None:
             return
         log.info("planned %s %s: %d file groups", plan.action, plan.instant, len(plan.operations))
@@ -139,6 +140,24 @@ class HudiCompaction:
             self._execute(plan)
         else:
             self._tell(plan, "Requested")
+
+    def _plan_compaction(self, owner: str) -> Plan | None:
+        """Plan now or, before table version 8, in a moment without pending delta commits.
+
+        NB: there a pending delta commit writes to the slice that is compacted, where readers no longer look once the
+        compaction is complete. Only writers that check for conflicts find out.
+        """
+        looks = iter(range(LOOKS))
+        while True:
+            plan = self._client.plan_compaction(owner=owner, alone=self._numbered)
+            if plan is not None or not self._numbered or not (pending := self._pending_commits()):
+                return plan
+            if not self._quiet(looks):
+                self._choice.held_up_by = f"delta commit {', '.join(pending)} is pending"
+                return None
+
+    def _pending_commits(self) -> list[str]:
+        return [one.time for one in self._client.instants() if one.action is Action.DELTA_COMMIT and one.is_pending]
 
     def _plan_log_compaction(self, owner: str) -> Plan | None:
         """Plan now or, if a pending delta commit prevents it, between that commit and the writer's next.
@@ -165,7 +184,7 @@ class HudiCompaction:
         for _ in looks:
             self._pause(PAUSE_SECONDS)
             self._lease.confirm()
-            if not any(one.action is Action.DELTA_COMMIT and one.is_pending for one in self._client.instants()):
+            if not self._pending_commits():
                 return True
         return False
 
@@ -198,11 +217,19 @@ class HudiCompaction:
                 log.warning("%s is left to the next attempt: %s", instant, error)
 
     def _confirm(self, plan: Plan) -> None:
-        """Raise JobError if the lease is lost, or if block order matters and another instant overtook the plan."""
+        """Raise JobError if the lease is lost, if the plan is another client's by now, or if it was overtaken.
+
+        Another client may have committed or rolled back the plan. Other instants overtake a log compaction where the
+        order of blocks matters.
+        """
         self._lease.confirm()
+        found = self._client.instants()
+        if not any(one.time == plan.instant and one.state is State.INFLIGHT for one in found):
+            now = _listed(one for one in found if one.time == plan.instant) or "gone"
+            message = f"{plan.action} {plan.instant} is not this driver's any more: it is {now}"
+            raise OvertakenError(Reason.WAITING_FOR_INSTANT, message)
         if plan.action is not Action.LOG_COMPACTION or not self._choice.newest_only:
             return
-        found = self._client.instants()
         late_ones = late(found, before=None if self._numbered else plan.instant, seen=plan.seen)
         compactions = [one for one in found if one.action is Action.COMPACTION and one.time > plan.instant]
         if overtaken := (*late_ones, *compactions):
@@ -257,15 +284,25 @@ class HudiCompaction:
                 busy[group.busy] = max(group.blocks, busy.get(group.busy, 0))
         # The plan of a pending compaction contains all earlier blocks. Later blocks alone are too few.
         enough = self._choice.threshold if self._action is Action.LOG_COMPACTION else 0
-        for instant in todo.left:
-            if busy.get(instant.time, -1) >= enough:
-                return Reason.WAITING_FOR_INSTANT, f"file group in pending {instant} of another client"
-        if busy:
-            pending = (one for one in self._client.instants() if one.time in busy)
+        pending = [one for one in self._client.instants() if one.time in busy]
+        for instant in pending:
+            if busy[instant.time] >= enough and (whose := self._waits_for(instant, todo)):
+                return Reason.WAITING_FOR_INSTANT, f"file group in pending {instant} of {whose}"
+        if pending:
             return Reason.NOTHING_TO_COMPACT, f"file group in pending {_listed(pending)}"
         if self._action is Action.LOG_COMPACTION:
             return Reason.NOTHING_TO_COMPACT, self._choice.why_nothing(group.blocks for group in groups)
         return Reason.NOTHING_TO_COMPACT, _why_no_compaction(groups)
+
+    def _waits_for(self, instant: Instant, todo: Todo) -> str | None:
+        """Return the owner of a pending instant that keeps a file group from being planned; None: its plan will do.
+
+        A log compaction of this operator does less than a compaction, whose plan leaves out its file groups.
+        """
+        if any(one.time == instant.time for one in todo.left):
+            return "another client"
+        less = self._action is Action.COMPACTION and instant.action is Action.LOG_COMPACTION
+        return "this operator" if less else None
 
     def _end(self, reason: Reason, message: str) -> DriverResult:
         found = self._client.instants()

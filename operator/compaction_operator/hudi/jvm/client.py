@@ -61,5 +61,7 @@ class HudiClient(Planner, Repairs, Writes, FileGroups):
         version = () if self._is_1_0 else (self._meta().getTableConfig().getTableVersion(),)
         utils = self._hudi.metadata.HoodieMetadataWriteUtils
         config = utils.createMetadataWriteConfig(self._config, policy, *version)
+        # NB: otherwise a client of 1.0 commits before the checks.
+        config.setValue("hoodie.auto.commit", "false")
         client = self._hudi.client.SparkRDDWriteClient(self._context, config)
         return HudiClient(self._jvm, client, bundle=self._bundle, names_have_instants=False)

@@ -26,7 +26,10 @@ class _Header:
 
 
 class LogFiles:
-    """Reader of a table's log files. A file never changes after its instant completes, so each header is read once."""
+    """Reader of a table's log files. A file never changes after its instant completes, so each header is read once.
+
+    Where names have instants, its size is asked for once, too. NB: another commit may append to other files.
+    """
 
     def __init__(self, hudi: Any, storage: Any, base: str, *, names_have_instants: bool) -> None:
         self._hudi = hudi
@@ -34,11 +37,17 @@ class LogFiles:
         self._base = base
         self._names_have_instants = names_have_instants
         self._known: dict[tuple[str, str, int], LogFile] = {}
+        self._sizes: dict[tuple[str, str], int] = {}
         self._keys = hudi.common.table.log.block.HoodieLogBlock.HeaderMetadataType
 
     def read(self, partition: str, name: str) -> LogFile:
-        """Return a log file with its size and what its block headers contain."""
-        return self._read(partition, name, self.size(partition, name))
+        """Return a log file of a completed instant, with its size and what its block headers contain."""
+        size = self._sizes.get((partition, name))
+        if size is None:
+            size = self.size(partition, name)
+        if self._names_have_instants:
+            self._sizes[partition, name] = size
+        return self._read(partition, name, size)
 
     def glance(self, partition: str, name: str, *, plain: Collection[str]) -> LogFile:
         """Return a log file without its size, and without reading headers if its instant is in `plain`.

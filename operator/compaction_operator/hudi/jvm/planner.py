@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from compaction_operator.hudi.instants import OWNER_KEY, SEEN_KEY, Action, Instant
-from compaction_operator.hudi.jvm.java import hudi_errors, items, java_list, java_map, value_of
+from compaction_operator.hudi.jvm.java import hudi_errors, items, java_list, java_map
 from compaction_operator.hudi.jvm.timeline import Timeline
 from compaction_operator.hudi.plans import Choose, Operation, Plan
 
@@ -13,11 +13,19 @@ class Planner(Timeline):
     """Plans compactions and log compactions."""
 
     @hudi_errors("planning a compaction")
-    def plan_compaction(self, *, owner: str) -> Plan | None:
-        """Save Hudi's own plan of a compaction on the timeline; None: nothing to do."""
-        extra = self._hudi.common.util.Option.of(java_map(self._jvm, {OWNER_KEY: owner}))
-        time = value_of(self._client.scheduleCompaction(extra))
-        return None if time is None else self._plan(self._meta(), str(time), Action.COMPACTION)
+    def plan_compaction(self, *, owner: str, alone: bool) -> Plan | None:
+        """Save Hudi's own plan of a compaction on the timeline; None: nothing to do.
+
+        With `alone` nothing is planned while a delta commit is pending.
+        """
+        with self.locked_for_client():
+            if alone and any(one.action is Action.DELTA_COMMIT and one.is_pending for one in self.instants()):
+                return None
+            extra = self._hudi.common.util.Option.of(java_map(self._jvm, {OWNER_KEY: owner}))
+            # NB: what makes instants has the lock's provider from before, and must not take the lock.
+            time = str(self._client.createNewInstantTime(False))
+            planned = self._client.scheduleCompactionAtInstant(time, extra)
+        return self._plan(self._meta(), time, Action.COMPACTION) if planned else None
 
     @hudi_errors("planning a log compaction")
     def plan_log_compaction(self, *, owner: str, choose: Choose, beside: bool) -> Plan | None:

@@ -8,6 +8,8 @@ from compaction_operator.hudi.jvm.java import hudi_errors
 from compaction_operator.hudi.jvm.log_files import LogFiles
 from compaction_operator.hudi.properties import is_1_0
 
+NO_LOCKS = "org.apache.hudi.client.transaction.lock.NoopLockProvider"
+
 
 class JavaTable:
     """What every part of `HudiClient` needs in order to call Hudi for one table, or for its metadata table.
@@ -48,6 +50,26 @@ class JavaTable:
         finally:
             end(self._none())
             manager.close()
+
+    @contextmanager
+    def locked_for_client(self) -> Iterator[None]:
+        """Hold the table's lock for calls of the write client that take it themselves.
+
+        NB: the client looks up its lock provider's class each time it takes the lock (LockManager). Meanwhile that
+        class is one that always succeeds. All else that the client does under the lock stays as it is, such as the
+        resolution of conflicts.
+        """
+        with self.locked():
+            if not self._config.isLockRequired():
+                yield
+                return
+            key = self._hudi.config.HoodieLockConfig.LOCK_PROVIDER_CLASS_NAME.key()
+            own = self._config.getLockProviderClass()
+            self._config.setValue(key, NO_LOCKS)
+            try:
+                yield
+            finally:
+                self._config.setValue(key, own)
 
     def _meta(self) -> Any:
         """Return a new HoodieTableMetaClient, with the timeline as it is now."""

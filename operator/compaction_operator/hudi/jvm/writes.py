@@ -17,7 +17,10 @@ class Writes(JavaTable):
     """Executes plans, and adds up what commits wrote."""
 
     def run(self, plan: Plan, *, confirm: Callable[[], None]) -> Written:
-        """Execute a plan and commit it. `confirm` is called before the commit and may raise to prevent it."""
+        """Execute a plan and commit it.
+
+        `confirm` is called under the table's lock, right before the commit, and may raise to prevent it.
+        """
         with hudi_errors(f"running {plan.action} {plan.instant}"):
             client = self._client
             merged = plan.action is Action.LOG_COMPACTION
@@ -26,10 +29,11 @@ class Writes(JavaTable):
             try:
                 metadata = run(plan.instant)
                 require_all_written(plan, metadata)
-                confirm()
                 # 1.0 takes the HoodieCommitMetadata that the HoodieWriteMetadata holds.
                 written = metadata.getCommitMetadata().get() if self._is_1_0 else metadata
-                commit(plan.instant, written, self._none())
+                with self.locked_for_client():
+                    confirm()
+                    commit(plan.instant, written, self._none())
             except BaseException:
                 if plan.action is Action.COMPACTION and not self._is_1_0:
                     # 1.2 refuses a compaction whose heartbeat says that it still runs. Let the next attempt run it.

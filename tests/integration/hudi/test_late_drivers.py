@@ -1,0 +1,77 @@
+"""Drivers whose commit comes late: lease and plan are confirmed under the table's lock. The metadata table is on."""
+
+from pathlib import Path
+
+import pytest
+from sandbox.hudi.look import timeline
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import SmallTable
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import Reason
+from compaction_operator.driver.errors import JobError
+from compaction_operator.hudi import Plan
+from compaction_operator.hudi.errors import HudiLockError
+from compaction_operator.hudi.jvm import writes
+from tests.integration.hudi import other_client as by_hand
+from tests.integration.hudi.conftest import MakeOtherClient
+from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
+from tests.integration.hudi.test_locks import client_of
+
+BY_METADATA = {"hoodie.metadata.enable": "true"}
+EACH_TIME = {"hoodie.log.compaction.blocks.threshold": "2", "hoodie.compact.inline.max.delta.commits": "1"}
+
+
+@pytest.fixture
+def listed(hudi: HudiSession, tmp_path: Path) -> SmallTable:
+    """A table of a base file and three log files that readers find by its metadata table."""
+    table = SmallTable(hudi.spark, tmp_path / "listed", options=BY_METADATA)
+    for ids, ts in ((range(60), 10), (range(20), 20), (range(10, 30), 30), (range(5, 15), 15)):
+        table.upsert(ids, ts)
+    return table
+
+
+@pytest.mark.parametrize("kind", [LOG_COMPACTION, COMPACTION])
+def test_the_lease_is_confirmed_under_the_lock_that_the_commit_needs(
+    hudi: HudiSession, listed: SmallTable, locks: dict[str, str], jobs: Jobs, kind: CompactionType
+) -> None:
+    """Otherwise a driver that waits for the lock commits what it confirmed long ago."""
+    free: list[bool] = []
+
+    def lock_is_free() -> bool:
+        try:
+            with client_of(hudi, listed, locks) as other, other.locked():
+                return True
+        except HudiLockError:
+            return False
+
+    def lost() -> bool:
+        if any(name.endswith("compaction.inflight") for name in timeline(listed.location)):
+            free.append(lock_is_free())
+        return False
+
+    jobs.done(listed, kind, options=EACH_TIME, lost=lost)
+    assert free == [False]
+    assert lock_is_free()
+    listed.check("after it", **BY_METADATA)
+
+
+def test_a_plan_that_another_client_committed_meanwhile_is_not_committed_twice(
+    listed: SmallTable, jobs: Jobs, other_client: MakeOtherClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a writer does that runs whatever compaction is pending. A second commit would list files that are gone."""
+    other, require_all_written = other_client(listed), writes.require_all_written
+
+    def committed_meanwhile(plan: Plan, metadata: object) -> None:
+        require_all_written(plan, metadata)
+        other.run(by_hand.COMPACTION, plan.instant)
+
+    monkeypatch.setattr(writes, "require_all_written", committed_meanwhile)
+    with pytest.raises(JobError, match="not this driver's any more") as refused:
+        jobs.run(listed, COMPACTION, options=EACH_TIME)
+    assert refused.value.reason is Reason.WAITING_FOR_INSTANT
+    listed.check("after the other's commit", **BY_METADATA)
+    monkeypatch.undo()
+    listed.upsert(range(8, 12), 40)
+    jobs.done(listed, COMPACTION, options=EACH_TIME)
+    listed.check("after the next compaction", **BY_METADATA)

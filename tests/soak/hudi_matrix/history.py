@@ -1,0 +1,78 @@
+"""What is written to each table of the matrix, and a model of the rows that must be there after each commit."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+from sandbox.hudi.table import Ordering
+
+
+class How(StrEnum):
+    """How a commit changes its keys."""
+
+    UPSERT = "upsert"
+    DELETE = "delete"
+    FLAG = "upsert of _hoodie_is_deleted"
+
+
+class Commit(NamedTuple):
+    """A commit of some keys with one ordering value."""
+
+    ids: range
+    ts: int
+    how: How = How.UPSERT
+
+
+class Row(NamedTuple):
+    """A row as a reader shows it: a null in odd rows, a list, and a struct with a null in some."""
+
+    id: int
+    ts: int
+    v: str | None
+    tags: tuple[str, ...]
+    place: tuple[int, str | None]
+
+
+FIRST = (
+    Commit(range(100), 10),
+    Commit(range(40), 30),
+    Commit(range(20, 60), 20),
+    Commit(range(50, 55), 0, How.DELETE),
+    Commit(range(5), 40, How.FLAG),
+    Commit(range(10, 30), 50),
+)
+"""A base file and five log files. By event time, keys 20 to 39 of the third commit come late."""
+
+AFTER_LOG_COMPACTION = (Commit(range(35, 45), 60), Commit(range(30, 38), 55))
+"""The second is late by event time for three keys."""
+
+AFTER_COMPACTION = (Commit(range(3), 70), Commit(range(50, 52), 70))
+"""Keys that both kinds of delete had removed come back."""
+
+
+class Model:
+    """The rows of a table by its ordering. What a delete left to compare with is forgotten by a full compaction."""
+
+    def __init__(self, ordering: Ordering, commits: Iterable[Commit]) -> None:
+        self._ordering = ordering
+        self._rows: dict[int, Row | None] = {}
+        self._newest: dict[int, int] = {}
+        for commit in commits:
+            self._apply(commit)
+
+    def rows(self) -> list[Row]:
+        """Return the rows by key."""
+        return [row for _, row in sorted(self._rows.items()) if row is not None]
+
+    def _apply(self, commit: Commit) -> None:
+        for key in commit.ids:
+            # A delete by operation has no ordering value: it always wins, and any later record wins over it.
+            always = self._ordering is Ordering.COMMIT_TIME or commit.how is How.DELETE
+            if always or commit.ts >= self._newest.get(key, 0):
+                self._newest[key] = commit.ts
+                self._rows[key] = row_of(key, commit.ts) if commit.how is How.UPSERT else None
+
+
+def row_of(key: int, ts: int) -> Row:
+    """Return the row that an upsert writes."""
+    return Row(key, ts, None if key % 2 else f"{key}-{ts}", (f"t{key}", "x"), (key, f"p{ts}" if key % 3 else None))

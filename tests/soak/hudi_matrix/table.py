@@ -1,0 +1,75 @@
+"""A table of the matrix: how a release writes it, and how Spark and the reader without a JVM read it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from hudi import HudiTableBuilder
+from sandbox.hudi.table import Ordering
+
+from tests.soak.hudi_matrix.history import Commit, How, Row, row_of
+
+COLUMNS = ("id", "ts", "v", "tags", "place")
+SCHEMA = "id long, ts long, v string, tags array<string>, place struct<a: long, b: string>, _hoodie_is_deleted boolean"
+
+
+@dataclass(frozen=True)
+class MatrixTable:
+    """A merge-on-read table, with its metadata table, of a version and an ordering."""
+
+    location: Path
+    version: str
+    ordering: Ordering
+
+    @property
+    def uri(self) -> str:
+        """The location as Hudi's options name it."""
+        return str(self.location)
+
+    def write(self, spark: Any, commits: Iterable[Commit]) -> None:
+        """Write commits, one after another."""
+        for commit in commits:
+            deleted = commit.how is How.FLAG
+            rows = [(*row_of(key, commit.ts), deleted) for key in commit.ids]
+            operation = "delete" if commit.how is How.DELETE else "upsert"
+            options = {**self._options(), "hoodie.datasource.write.operation": operation}
+            mode = "append" if self.location.exists() else "overwrite"
+            spark.createDataFrame(rows, SCHEMA).write.format("hudi").options(**options).mode(mode).save(self.uri)
+
+    def read(self, spark: Any, **options: str) -> list[Row]:
+        """Return all rows as Spark reads them by the metadata table, by key."""
+        reader = spark.read.format("hudi").options(**{"hoodie.metadata.enable": "true"}, **options)
+        found = reader.load(self.uri).select(*COLUMNS).collect()
+        return sorted(Row(one.id, one.ts, one.v, tuple(one.tags), tuple(one.place)) for one in found)
+
+    def read_without_a_jvm(self) -> list[Row]:
+        """Return all rows as the `hudi` package reads them, by key."""
+        batches = HudiTableBuilder.from_base_uri(self.uri).build().read()
+        found = pyarrow.Table.from_batches(batches).select(list(COLUMNS)).to_pylist()
+        return sorted(
+            Row(one["id"], one["ts"], one["v"], tuple(one["tags"]), (one["place"]["a"], one["place"]["b"]))
+            for one in found
+        )
+
+    def _options(self) -> dict[str, str]:
+        by_event_time = self.ordering is Ordering.EVENT_TIME
+        return {
+            "hoodie.table.name": "matrix",
+            "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+            "hoodie.datasource.write.recordkey.field": "id",
+            "hoodie.datasource.write.partitionpath.field": "",
+            "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
+            "hoodie.record.merge.mode": self.ordering.value,
+            "hoodie.write.table.version": self.version,
+            "hoodie.write.auto.upgrade": "false",
+            "hoodie.embed.timeline.server": "false",
+            "hoodie.metadata.enable": "true",
+            "hoodie.compact.inline": "false",
+            "hoodie.clean.automatic": "false",
+            "hoodie.archive.automatic": "false",
+            "hoodie.upsert.shuffle.parallelism": "1",
+            "hoodie.delete.shuffle.parallelism": "1",
+            **({"hoodie.datasource.write.precombine.field": "ts"} if by_event_time else {}),
+        }

@@ -1,0 +1,43 @@
+"""The matrix's model: which record wins, what deletes leave, and that a changed row is found."""
+
+from pathlib import Path
+
+import pytest
+from sandbox.hudi.table import Ordering
+
+from tests.soak.hudi_matrix.history import AFTER_COMPACTION, AFTER_LOG_COMPACTION, FIRST, Commit, How, Model, row_of
+from tests.soak.hudi_matrix.run import OLD, Cell, State, faults, table_of
+
+
+@pytest.mark.parametrize(("ordering", "ts"), [(Ordering.EVENT_TIME, 30), (Ordering.COMMIT_TIME, 20)])
+def test_a_late_row_wins_by_commit_time_alone(ordering: Ordering, ts: int) -> None:
+    assert Model(ordering, (Commit(range(1), 30), Commit(range(1), 20))).rows() == [row_of(0, ts)]
+
+
+@pytest.mark.parametrize(("ordering", "rows"), [(Ordering.EVENT_TIME, []), (Ordering.COMMIT_TIME, [row_of(0, 20)])])
+def test_a_flag_deletes_by_its_ordering_value(ordering: Ordering, rows: list[object]) -> None:
+    assert Model(ordering, (Commit(range(1), 30, How.FLAG), Commit(range(1), 20))).rows() == rows
+
+
+@pytest.mark.parametrize("ordering", list(Ordering))
+def test_a_delete_always_wins_and_any_later_row_wins_over_it(ordering: Ordering) -> None:
+    commits = (Commit(range(1), 30), Commit(range(1), 0, How.DELETE))
+    assert Model(ordering, commits).rows() == []
+    assert Model(ordering, (*commits, Commit(range(1), 10))).rows() == [row_of(0, 10)]
+
+
+@pytest.mark.parametrize("ordering", list(Ordering))
+def test_keys_that_both_kinds_of_delete_removed_come_back(ordering: Ordering) -> None:
+    before = {row.id for row in Model(ordering, FIRST + AFTER_LOG_COMPACTION).rows()}
+    after = {row.id for row in Model(ordering, FIRST + AFTER_LOG_COMPACTION + AFTER_COMPACTION).rows()}
+    assert after - before == {0, 1, 2, 50, 51}
+
+
+@pytest.mark.parametrize(("written", "found"), [("", ["cell, 1.0.2, log compaction: 99 rows"]), ("99 rows", [])])
+def test_a_fault_is_what_changed_for_a_reader_that_read_the_table_before(written: str, found: list[str]) -> None:
+    cell = Cell(OLD, 8, Ordering.EVENT_TIME, OLD, Path("cell"))
+    cell.done = dict.fromkeys(State, "Compacted")
+    cell.read = {OLD: {State.WRITTEN: written, State.MERGED: "99 rows"}, "1.2.0": {State.WRITTEN: ""}}
+    cell.read["no JVM"] = {State.WRITTEN: ""}
+    assert faults([cell]) == found
+    assert ("WRONG" in table_of([cell])) is bool(found)
