@@ -94,7 +94,8 @@ class CompactionPolicySpec(ReadModel):
 
     - `interval` is the pause between two looks at the warehouse.
     - `min_interval` is the least time between the end of a table's compaction and the next one's start.
-    - `max_delay` is how long a table may be due before it goes first, whatever its score and the budget.
+    - `max_delay` is how long a partition may be due before its table goes first, whatever its score, and the partition
+      may exceed the budget.
     - `database_share` is the percentage of `max_concurrent` and of `bytes_per_window` that one database gets at most.
     - `bytes_per_window` limits the bytes to read of all compactions started in a window; without
       windows, in 24 hours.
@@ -138,7 +139,11 @@ class KeptBack(ReadModel):
 
 
 class NextTable(ReadModel):
-    """A table that is due: its score with the terms of the formula, and what keeps it back, if anything."""
+    """A table that is due: its score with the terms of the formula, and what keeps it back, if anything.
+
+    `due_longest` is the spec of the partition that has been due for the longest time, '' for an unpartitioned table;
+    `due_since` is that time.
+    """
 
     table: str
     type: CompactionType
@@ -146,6 +151,7 @@ class NextTable(ReadModel):
     score: str
     reason: Message
     due_since: str
+    due_longest: str = ""
     files_saved: int
     delete_bytes: int
     bytes: int

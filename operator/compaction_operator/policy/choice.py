@@ -1,6 +1,6 @@
 """Choice: which candidates start now, and what keeps each other one back."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -58,7 +58,7 @@ class Past:
     """An ended compaction of a policy.
 
     `started` is when it was created, `bytes` what it was expected to read. `failures` of the same table and type failed
-    in a row before it: they may not be kept any more.
+    in a row before it: they may not be kept any more. `partitions` are the specs of its partitions, empty for all.
     """
 
     name: str
@@ -69,6 +69,11 @@ class Past:
     outcome: Outcome
     bytes: int
     failures: int = 0
+    partitions: Collection[str] = ()
+
+    def covers(self, spec: str) -> bool:
+        """Whether it was to compact a partition, by the spec that the policy has for it."""
+        return not self.partitions or spec in self.partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,6 @@ class Standing:
     used: int
     window_open: bool
     changed: Mapping[str, datetime]
-    due_since: Mapping[str, datetime]
     databases: Mapping[str, Usage] = field(default_factory=dict)
 
 
@@ -116,12 +120,12 @@ def choose(
 ) -> list[Verdict]:
     """Return the verdict on each candidate: the overdue ones first, those due longest first, then by score.
 
-    One compaction of a table starts at a time. An overdue one may exceed the budget, but neither a window nor
+    One compaction of a table starts at a time. Its overdue partitions may exceed the budget, but neither a window nor
     `max_concurrent`.
     """
     max_delay, taken, verdicts = timedelta(seconds=spec.max_delay), set[str](), list[Verdict]()
     total, shares = _Room.of(spec, Usage(standing.running, standing.used), percent=100), dict[str, _Room]()
-    for ranked in _ordered(candidates, standing, max_delay, now):
+    for ranked in _ordered(candidates, max_delay, now):
         one, database = ranked, database_of(ranked.candidate.table)
         used = standing.databases.get(database, Usage())
         share = shares.setdefault(database, _Room.of(spec, used, percent=spec.database_share))
@@ -129,8 +133,7 @@ def choose(
             Hold.UNFINISHED if one.candidate.table in taken else None
         )
         if hold is None:
-            late = overdue(one.due_since, max_delay=max_delay, now=now)
-            one, hold = _admitted(one, total, share, late=late)
+            one, hold = _admitted(one, total, share, late=now - max_delay)
         if hold is None:
             total.take(one.candidate.bytes)
             share.take(one.candidate.bytes)
@@ -164,24 +167,30 @@ class _Room:
         self.left = None if self.left is None else self.left - size
 
 
-def _admitted(one: Verdict, total: _Room, share: _Room, *, late: bool) -> tuple[Verdict, Hold | None]:
-    """Return a verdict on what there is room for, and what keeps it back if there is none."""
+def _admitted(one: Verdict, total: _Room, share: _Room, *, late: datetime) -> tuple[Verdict, Hold | None]:
+    """Return a verdict on what there is room for, and what keeps it back if there is none.
+
+    What is due since `late` or earlier may exceed the budget.
+    """
     if total.slots <= 0:
         return one, Hold.MAX_CONCURRENT
     if share.slots <= 0:
         return one, Hold.DATABASE_SHARE
-    if late or total.left is None or share.left is None or share.whole is None:
+    if total.left is None or share.left is None or share.whole is None:
         return one, None
-    if min(part.bytes for part in one.candidate.parts) > share.whole:
+    parts = one.candidate.parts
+    if all(part.bytes > share.whole and part.due_since > late for part in parts):
         return one, Hold.BUDGET_TOO_SMALL
-    spent = Hold.DATABASE_SHARE if share.left < total.left else Hold.BUDGET_SPENT
-    return _within(one, min(total.left, share.left), spent)
+    left = min(total.left, share.left)
+    if taken := tuple(_within(parts, left, late)):
+        return replace(one, candidate=replace(one.candidate, parts=taken)), None
+    return one, Hold.DATABASE_SHARE if share.left < total.left else Hold.BUDGET_SPENT
 
 
-def _ordered(candidates: Iterable[Candidate], standing: Standing, max_delay: timedelta, now: datetime) -> list[Verdict]:
+def _ordered(candidates: Iterable[Candidate], max_delay: timedelta, now: datetime) -> list[Verdict]:
     found = []
     for one in candidates:
-        since = standing.due_since.get(one.table, now)
+        since = one.due_longest.due_since
         found.append(Verdict(one, one, score(one, waited=now - since, max_delay=max_delay).value, since))
 
     def place(one: Verdict) -> tuple[bool, float, str, str]:
@@ -229,6 +238,11 @@ def failures(past: Sequence[Past], type_: CompactionType) -> int:
     return len(streak) + streak[-1].failures if streak else 0
 
 
+def waits_since(past: Iterable[Past], spec: str, since: datetime) -> datetime:
+    """Return since when a partition waits that is due since some time: a compaction of it begins the wait again."""
+    return max([since, *(one.ended for one in past if one.ended > since and one.covers(spec))])
+
+
 def _of_type(past: Sequence[Past], type_: CompactionType) -> list[Past]:
     return [one for one in past if one.type is type_]
 
@@ -239,13 +253,9 @@ def _back_off(failures: int, pause: timedelta) -> timedelta:
     return timedelta(seconds=backed_off(base, failures, cap=max(BACK_OFF_CAP.total_seconds(), base)))
 
 
-def _within(one: Verdict, left: int, spent: Hold) -> tuple[Verdict, Hold | None]:
-    """Return a verdict on as many of a candidate's partitions as fit into what is left, `spent` if none does."""
-    parts = list[Part]()
-    for part in one.candidate.parts:
-        if part.bytes <= left:
-            parts.append(part)
+def _within(parts: Iterable[Part], left: int, late: datetime) -> Iterator[Part]:
+    """Yield the partitions that fit into what is left, and those that are due since `late` or earlier."""
+    for part in parts:
+        if part.bytes <= left or part.due_since <= late:
             left -= part.bytes
-    if not parts:
-        return one, spent
-    return replace(one, candidate=replace(one.candidate, parts=tuple(parts))), None
+            yield part

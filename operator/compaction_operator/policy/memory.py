@@ -64,11 +64,11 @@ class Memory:
 
     `unread` are the selected tables that must be listed and were not yet, and `matched` counts all that the globs
     select.
-    `due_since` is when a table became due.
+    `due_since` is by table and partition spec when the partitions that are due became so.
     """
 
     tables: dict[str, TableState] = field(default_factory=dict)
-    due_since: dict[str, datetime] = field(default_factory=dict)
+    due_since: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
     matched: int = 0
 

@@ -1,6 +1,7 @@
 """CompactionPolicies in the controller: what they create, when they stop, and what their status says."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -250,6 +251,27 @@ async def test_what_a_database_has_is_counted_over_the_looks() -> None:
 def test_a_compaction_that_the_watch_has_not_brought_counts_for_its_database() -> None:
     found = Known((), {}, frozenset(), {}).of_databases({"sales.a", "sales.b", "hr.c"}, NOON)
     assert found == {"sales": Usage(running=2), "hr": Usage(running=1)}
+
+
+@runs
+async def test_a_large_partition_does_not_starve_behind_small_ones_of_its_table() -> None:
+    """These are written to all the time, and compacted each hour, with what the budget has left."""
+    large = replace(DELTAS, delta_bytes=2**21, base_bytes=2**30)
+    parts = tuple(PartitionState(f"day={day}", 100, large if day == 9 else DELTAS) for day in range(10))
+    table = replace(state("sales.orders"), keys=("day",), partitions=parts)
+    box = await started(memory(table), bytesPerWindow="1MiB", maxDelay="3h")
+    taken = []
+    for hour in range(4):
+        taken.append("day=9" in created(box)[-1]["spec"]["partitions"])
+        await box.pass_time(60)
+        await end(box)
+        box.work.memory = memory(replace(table, write_ids=str(hour), changed=box.time.now))
+        await box.pass_time(60)
+        if hour < 3:
+            assert status(box)["next"][0]["dueLongest"] == "day=9"
+        await box.pass_time(3600)
+    assert taken == [False, False, False, True]
+    assert (len(created(box)), kept_back(box)) == (4, {"BudgetSpent": 1})
 
 
 @runs

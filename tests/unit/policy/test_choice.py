@@ -8,8 +8,8 @@ import pytest
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import CompactionPolicySpec, History, Tables
-from compaction_operator.policy.candidates import Candidate, Part
-from compaction_operator.policy.choice import Hold, Outcome, Past, Standing, Usage, choose, failures
+from compaction_operator.policy.candidates import MAX_PARTITIONS, Candidate, Part, startable
+from compaction_operator.policy.choice import Hold, Outcome, Past, Standing, Usage, choose, failures, waits_since
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.naming import compaction_name
 
@@ -22,9 +22,13 @@ def spec(**changes: Any) -> CompactionPolicySpec:
     return CompactionPolicySpec(warehouse="lake", tables=Tables(include=("*.*",)), **changes)
 
 
-def candidate(table: str, *, files: int = 10, size: int = MIB, parts: int = 1, minor: bool = True) -> Candidate:
+def part(number: int = 0, *, files: int = 10, size: int = MIB, waited: timedelta = timedelta()) -> Part:
+    return Part(f"p={number}", files, 0, size, NOON - waited)
+
+
+def candidate(table: str, *, parts: int = 1, minor: bool = True, **of_each: Any) -> Candidate:
     type_ = CompactionType.MINOR if minor else CompactionType.MAJOR
-    return Candidate(table, type_, "11 deltas", tuple(Part(f"p={n}", files, 0, size) for n in range(parts)))
+    return Candidate(table, type_, "11 deltas", tuple(part(n, **of_each) for n in range(parts)))
 
 
 def past(name: str, *, ago: timedelta, outcome: Outcome = Outcome.SUCCEEDED, table: str = "a.b", size: int = 0) -> Past:
@@ -39,7 +43,6 @@ def standing(*earlier: Past, **changes: Any) -> Standing:
         "used": 0,
         "window_open": True,
         "changed": {},
-        "due_since": {},
     }
     return Standing(**{**plain, **changes})
 
@@ -56,9 +59,8 @@ def test_what_saves_more_files_for_its_bytes_comes_first() -> None:
 
 
 def test_what_waits_overtakes_what_is_new_and_goes_first_after_its_maximum() -> None:
-    found = [candidate("new", files=15), candidate("old", files=10), candidate("late", files=1)]
-    since = {"old": NOON - 20 * HOUR, "late": NOON - 24 * HOUR}
-    verdicts = choose(found, standing(due_since=since), spec(), NOON)
+    old, late = candidate("old", files=10, waited=20 * HOUR), candidate("late", files=1, waited=24 * HOUR)
+    verdicts = choose([candidate("new", files=15), old, late], standing(), spec(), NOON)
     assert [one.candidate.table for one in verdicts] == ["late", "old", "new"]
 
 
@@ -72,8 +74,8 @@ def test_a_table_gets_one_compaction_at_a_time() -> None:
 
 
 def test_nothing_starts_outside_a_window_even_if_overdue() -> None:
-    on = standing(window_open=False, due_since={"a.b": NOON - 48 * HOUR})
-    assert holds(candidate("a.b"), on=on) == {"a.b": Hold.WINDOW_CLOSED}
+    late = candidate("a.b", waited=48 * HOUR)
+    assert holds(late, on=standing(window_open=False)) == {"a.b": Hold.WINDOW_CLOSED}
 
 
 def test_a_database_gets_its_share_of_the_slots() -> None:
@@ -102,11 +104,11 @@ def test_a_database_gets_its_share_of_the_budget() -> None:
         "a.2": Hold.DATABASE_SHARE,
         "b.t": None,
     }
-    late = replace(spent, due_since={"a.1": NOON - 25 * HOUR})
-    assert holds(*found, on=late, **share)["a.1"] is None
-    assert holds(*found, on=late, max_concurrent=1, **share)["a.2"] is Hold.MAX_CONCURRENT
-    busy = replace(late, running=2, databases={"a": Usage(2, MIB)})
-    assert holds(*found, on=busy, **share)["a.1"] is Hold.DATABASE_SHARE
+    late = [candidate("a.1", files=20, waited=25 * HOUR), *found[1:]]
+    assert holds(*late, on=spent, **share)["a.1"] is None
+    assert holds(*late, on=spent, max_concurrent=1, **share)["a.2"] is Hold.MAX_CONCURRENT
+    busy = replace(spent, running=2, databases={"a": Usage(2, MIB)})
+    assert holds(*late, on=busy, **share)["a.1"] is Hold.DATABASE_SHARE
 
 
 def test_a_share_takes_those_partitions_that_fit() -> None:
@@ -177,9 +179,46 @@ def test_each_start_uses_up_the_budget() -> None:
 
 
 def test_a_table_larger_than_the_whole_budget_is_named_and_starts_once_it_is_overdue() -> None:
-    large = candidate("a.b", size=10 * MIB)
+    large, late = (candidate("a.b", size=10 * MIB, waited=waited) for waited in (23 * HOUR, 24 * HOUR))
     assert holds(large, on=standing(), bytes_per_window=MIB) == {"a.b": Hold.BUDGET_TOO_SMALL}
-    assert holds(large, on=standing(due_since={"a.b": NOON - 24 * HOUR}), bytes_per_window=MIB) == {"a.b": None}
+    assert holds(late, on=standing(), bytes_per_window=MIB) == {"a.b": None}
+
+
+def test_of_an_overdue_table_only_what_is_overdue_exceeds_the_budget() -> None:
+    parts = (part(0, size=9 * MIB, waited=24 * HOUR), part(1, size=9 * MIB), part(2), part(3, waited=30 * HOUR))
+    one = Candidate("a.b", CompactionType.MINOR, "11 deltas", parts)
+    for budget, taken in ((MIB, ["p=0", "p=3"]), (11 * MIB, ["p=0", "p=2", "p=3"])):
+        (verdict,) = choose([one], standing(), spec(bytes_per_window=budget), NOON)
+        assert [one.spec for one in verdict.candidate.parts] == taken
+
+
+def test_the_type_that_is_due_longest_goes_first() -> None:
+    both = [candidate("a.b", waited=25 * HOUR), candidate("a.b", minor=False, waited=24 * HOUR)]
+    verdicts = choose(both, standing(), spec(), NOON)
+    assert [(one.candidate.type, one.hold) for one in verdicts] == [
+        (CompactionType.MINOR, None),
+        (CompactionType.MAJOR, Hold.UNFINISHED),
+    ]
+
+
+def test_what_is_overdue_has_its_place_among_very_many_partitions() -> None:
+    """Those from which readers gain more would keep it out of each compaction."""
+    many = candidate("a.b", parts=MAX_PARTITIONS + 1)
+    late = [part(MAX_PARTITIONS + n, files=1, waited=waited * HOUR) for n, waited in ((1, 24), (2, 30))]
+    taken = startable(replace(many, parts=(*many.parts, *late)), late=NOON - 24 * HOUR).parts
+    assert [one.spec for one in taken[:3]] == [f"p={MAX_PARTITIONS + 2}", f"p={MAX_PARTITIONS + 1}", "p=0"]
+    assert len(taken) == MAX_PARTITIONS
+
+
+def test_a_compaction_of_a_partition_begins_its_wait_again() -> None:
+    """That of another one does not, nor one that ended before."""
+    since = NOON - 5 * HOUR
+    other, whole, before = (
+        replace(past("one", ago=ago * HOUR), partitions=specs) for ago, specs in ((1, ("p=1",)), (2, ()), (6, ("p=0",)))
+    )
+    assert waits_since([before, other], "p=0", since) == since
+    assert waits_since([before, other, whole], "p=0", since) == NOON - 2 * HOUR
+    assert waits_since([before, other, whole], "p=1", since) == NOON - HOUR
 
 
 def test_names_are_deterministic_and_follow_from_the_previous_one() -> None:

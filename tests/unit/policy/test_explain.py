@@ -1,8 +1,10 @@
 """Why a table was picked, or was not: each verdict, with the numbers behind it, and as a person reads it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -49,15 +51,21 @@ TEN, ELEVEN = (PartitionState("", 100, deltas(number)) for number in (10, 11))
 
 
 def looked(
-    *states: TableState, of: CompactionPolicySpec | None = None, past: tuple[Past, ...] = (), **standing: Any
+    *states: TableState,
+    of: CompactionPolicySpec | None = None,
+    past: tuple[Past, ...] = (),
+    due_since: Mapping[str, datetime] = MappingProxyType({}),
+    **standing: Any,
 ) -> Look:
     """A look as the controller makes it: memory, then candidates, then their choice."""
     policy, memory = of or spec(), Memory({one.name: one for one in states}, matched=len(states))
     filters = [parse_filter(text) for text in policy.partitions.filters]
-    found = [one for table in states for one in candidates_of(table, policy.partitions, filters, NOON)]
+    found = [
+        one for table in states for one in candidates_of(table, policy.partitions, filters, NOON, due_since=due_since)
+    ]
     earlier = {NAME: past}
     plain: dict[str, Any] = {"unfinished": (), "running": 0, "used": 0, "window_open": True, "changed": {}}
-    on = Standing(past=earlier, **{**plain, "due_since": {}, **standing})
+    on = Standing(past=earlier, **{**plain, **standing})
     return Look(1, NOON, memory, choose(found, on, policy, NOON), earlier)
 
 
@@ -202,7 +210,7 @@ def test_the_score_is_that_of_the_choice_with_its_terms() -> None:
     """Of all due partitions, even if the budget takes only one of them."""
     policy = spec(bytes_per_window=12)
     parts = [PartitionState(f"n={number}", 100, deltas(11)) for number in range(3)]
-    look = looked(state(*parts, keys=("n",)), of=policy, due_since={NAME: NOON - 6 * HOUR})
+    look = looked(state(*parts, keys=("n",)), of=policy, due_since={"n=0": NOON - 6 * HOUR})
     (one,) = why(look, policy).due
     assert (one.type, one.place, one.kept_back_by) == ("Minor", 1, None)
     assert (one.partitions_due, one.partitions_taken) == (3, 1)

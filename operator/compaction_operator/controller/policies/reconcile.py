@@ -187,7 +187,7 @@ class PolicyRunner:
         when = hours(policy.spec, now)
         created, pool = self._created(upkeep), self._services.pools.of_warehouse(policy.spec.warehouse).surveys
         decision = await run_in(pool, plan, policy.spec, memory, known, created=created, when=when, now=now)
-        memory = replace(memory, due_since=dict(decision.due_since))
+        memory = replace(memory, due_since=decision.due_since)
         await self._write(upkeep, policy, looked(policy, memory, known, decision, when=when, now=now))
         upkeep.memory = memory
         upkeep.look = look = Look(policy.meta.generation, now, memory, decision.verdicts, known.past)

@@ -106,6 +106,7 @@ def _line(one: Verdict) -> NextTable:
         score=f"{one.score:.2f}",
         reason=found.reason,
         due_since=rfc3339_seconds(one.due_since),
+        due_longest=one.whole.due_longest.spec,
         files_saved=found.files_saved,
         delete_bytes=found.delete_bytes,
         bytes=found.bytes,
