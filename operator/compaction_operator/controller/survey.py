@@ -68,8 +68,8 @@ class Surveyor:
     def look(self, memory: Memory, ended: Mapping[str, datetime], due: Iterable[str]) -> Memory:
         """Return the memory after a look; the given one stays as it is.
 
-        `ended` is when the last compaction of a table ended. The properties of the tables in `due` are read again, so
-        that their owner's last word counts.
+        `ended` is when the last compaction or cleanup of a table ended. The properties of the tables in `due` are read
+        again, so that their owner's last word counts.
         Raises MetastoreError if a call that is not about one table fails, or MetastoreUnavailable if the metastore does
         not answer for two tables in a row: one alone may be the cause.
         """

@@ -81,9 +81,9 @@ class Memory:
 
 
 def stale(state: TableState | None, write_ids: str, ended: Mapping[str, datetime], name: str) -> bool:
-    """Whether a table must be listed again: written to, compacted since it was listed, or not read then.
+    """Whether a table must be listed again: written to, compacted or cleaned since it was listed, or not read then.
 
-    `ended` is when a table's last compaction ended.
+    `ended` is when the last compaction or cleanup of a table ended.
     """
     if state is None or state.write_ids != write_ids:
         return True

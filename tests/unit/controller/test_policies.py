@@ -15,7 +15,16 @@ from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.choice import Usage
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import Memory, PartitionState, Problem, TableState
-from tests.unit.controller.sandbox import NOON, Inline, KilledError, Sandbox, compaction_raw, condition, runs
+from tests.unit.controller.sandbox import (
+    NOON,
+    Inline,
+    KilledError,
+    Sandbox,
+    cleanup_raw,
+    compaction_raw,
+    condition,
+    runs,
+)
 
 DELTAS = Measure(1, 1000, 11, 11, 90, 0, 1, 0)
 """Eleven deltas on a base: a minor compaction is due."""
@@ -249,7 +258,7 @@ async def test_what_a_database_has_is_counted_over_the_looks() -> None:
 
 
 def test_a_compaction_that_the_watch_has_not_brought_counts_for_its_database() -> None:
-    found = Known((), {}, frozenset(), {}).of_databases({"sales.a", "sales.b", "hr.c"}, NOON)
+    found = Known((), {}, frozenset()).of_databases({"sales.a", "sales.b", "hr.c"}, NOON)
     assert found == {"sales": Usage(running=2), "hr": Usage(running=1)}
 
 
@@ -272,6 +281,20 @@ async def test_a_large_partition_does_not_starve_behind_small_ones_of_its_table(
         await box.pass_time(3600)
     assert taken == [False, False, False, True]
     assert (len(created(box)), kept_back(box)) == (4, {"BudgetSpent": 1})
+
+
+@runs
+async def test_a_table_is_listed_again_after_its_compaction_and_after_its_cleanup() -> None:
+    """The cleanup's directories were there when the table was listed after the compaction."""
+    box = await started(memory(state("sales.orders", CLEAN)))
+    compacted, cleaned = NOON + timedelta(minutes=1), NOON + timedelta(minutes=2, microseconds=7)
+    box.kube.apply(ResourceKind.COMPACTION, {**compaction_raw(), "status": {"completionTime": rfc3339(compacted)}})
+    await box.pass_time(60)
+    assert box.work.ended == {"sales.orders": compacted}
+    raw = {**cleanup_raw(), "status": {"completionTime": rfc3339(cleaned)}}
+    box.kube.apply(ResourceKind.CLEANUP, raw)
+    await box.pass_time(60)
+    assert box.work.ended == {"sales.orders": cleaned}
 
 
 @runs

@@ -12,12 +12,12 @@ from compaction_operator.api.why import Explanation
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.client import ConflictError, GoneError, KubeError
 from compaction_operator.controller.kube.cluster import run_in
-from compaction_operator.controller.kube.resources import Compaction, Key, Policy, ResourceKind, read_policy
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, Policy, ResourceKind, read_policy
 from compaction_operator.controller.permissions import policy_refusal
 from compaction_operator.controller.policies.decide import Plan, filters_of, hours, plan, restored
 from compaction_operator.controller.policies.manifest import compaction_manifest
 from compaction_operator.controller.policies.report import looked, not_ready, suspended
-from compaction_operator.controller.policies.standing import Known, known_of
+from compaction_operator.controller.policies.standing import Known, known_of, last_ended
 from compaction_operator.controller.policies.why import Asked, Question, answers
 from compaction_operator.controller.services import Services
 from compaction_operator.policy.choice import Verdict, failures
@@ -163,7 +163,8 @@ class PolicyRunner:
         await self._write(upkeep, upkeep.policy, changed)
 
     async def _look(self, upkeep: _Upkeep, policy: Policy) -> Memory | Trouble:
-        warehouse, memory = policy.spec.warehouse, upkeep.memory
+        warehouse, memory, cache = policy.spec.warehouse, upkeep.memory, self._services.cache
+        resources: list[Compaction | Cleanup] = [*cache.compactions.all(), *cache.cleanups.all()]
         pool = self._services.pools.of_warehouse(warehouse).surveys
         answer = await run_in(
             pool,
@@ -171,7 +172,7 @@ class PolicyRunner:
             warehouse,
             policy.spec,
             memory,
-            ended=self._known(policy).ended,
+            ended=last_ended(warehouse, resources, cache.place),
             due=tuple(memory.due_since),
         )
         self._services.metrics.not_answered(warehouse, "survey", isinstance(answer, Trouble))

@@ -8,7 +8,7 @@ from datetime import datetime
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
 from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_FAILURES
 from compaction_operator.api.request import Reason
-from compaction_operator.controller.kube.resources import Compaction, Policy, TableKey
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy, TableKey
 from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.policy.choice import Outcome, Past, Usage, database_of
 
@@ -19,13 +19,11 @@ class Known:
 
     - `mine` are those that the policy created; `past` those of them that ended, by table, oldest first.
     - `unfinished` are the tables with an unfinished compaction, of this policy or not.
-    - `ended` is when the last compaction of a table ended, of this policy or not.
     """
 
     mine: Sequence[Compaction]
     past: Mapping[str, Sequence[Past]]
     unfinished: frozenset[str]
-    ended: Mapping[str, datetime]
 
     @property
     def running(self) -> int:
@@ -51,14 +49,24 @@ def known_of(policy: Policy, compactions: Iterable[Compaction], place: Callable[
     warehouse = place(TableKey.of(policy.spec.warehouse, "", "")).warehouse
     of_warehouse = [one for one in compactions if not one.is_hudi and place(one.table).warehouse == warehouse]
     mine = [one for one in of_warehouse if is_of(one, policy)]
-    ended: dict[str, datetime] = {}
-    for one in of_warehouse:
-        if one.ended:
-            ended[table_of(one)] = max(ended_at(one), ended.get(table_of(one), ended_at(one)))
     past: defaultdict[str, list[Past]] = defaultdict(list)
     for earlier in sorted((past_of(one) for one in mine if one.ended), key=lambda found: (found.ended, found.name)):
         past[earlier.table].append(earlier)
-    return Known(mine, past, frozenset(table_of(one) for one in of_warehouse if not one.ended), ended)
+    return Known(mine, past, frozenset(table_of(one) for one in of_warehouse if not one.ended))
+
+
+def last_ended(
+    warehouse: str, resources: Iterable[Compaction | Cleanup], place: Callable[[TableKey], TableKey]
+) -> dict[str, datetime]:
+    """Return when the last compaction or cleanup of each table ended: its directories are others since then.
+
+    `place` is as for `known_of`.
+    """
+    shared, found = place(TableKey.of(warehouse, "", "")).warehouse, dict[str, datetime]()
+    for one in resources:
+        if one.ended and place(one.table).warehouse == shared:
+            found[table_of(one)] = max(ended_at(one), found.get(table_of(one), ended_at(one)))
+    return found
 
 
 def is_of(compaction: Compaction, policy: Policy) -> bool:
@@ -68,9 +76,9 @@ def is_of(compaction: Compaction, policy: Policy) -> bool:
     return mine and compaction.meta.namespace == policy.meta.namespace
 
 
-def table_of(compaction: Compaction) -> str:
-    """Return a compaction's table as policies name it."""
-    return f"{compaction.spec.table.database}.{compaction.spec.table.name}".lower()
+def table_of(one: Compaction | Cleanup) -> str:
+    """Return the table of a compaction or cleanup as policies name it."""
+    return f"{one.spec.table.database}.{one.spec.table.name}".lower()
 
 
 def past_of(compaction: Compaction) -> Past:
@@ -88,12 +96,12 @@ def past_of(compaction: Compaction) -> Past:
     )
 
 
-def ended_at(compaction: Compaction) -> datetime:
-    """Return when a compaction ended. A text that cannot be read counts as its creation."""
+def ended_at(one: Compaction | Cleanup) -> datetime:
+    """Return when a compaction or cleanup ended. A text that cannot be read counts as its creation."""
     try:
-        return parse_time(compaction.status.completion_time or "")
+        return parse_time(one.status.completion_time or "")
     except ValueError:
-        return compaction.meta.created
+        return one.meta.created
 
 
 def bytes_of(compaction: Compaction) -> int:
