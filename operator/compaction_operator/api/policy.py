@@ -20,6 +20,9 @@ ANNOTATION_BYTES = "compaction.dev/policy-bytes"
 ANNOTATION_FAILURES = "compaction.dev/policy-failures"
 """Annotation of such a TableCompaction: how many of its table and type failed in a row before it."""
 
+ANNOTATION_SEEN = "compaction.dev/policy-seen"
+"""Annotation of such a TableCompaction: a hash of the table's write ids when it was decided on."""
+
 MAX_NEXT = 20
 MAX_KEPT_BACK = 30
 

@@ -142,11 +142,11 @@ class Surveyor:
     def _owners_word(self, state: TableState, table: Table) -> TableState:
         """Return the state of a due table that was not listed again, with what its properties say now."""
         if opted_out(table.parameters):
-            return replace(state, problem=_opted_out(state.name), write_ids="")
+            return replace(state, problem=_opted_out(state.name), version="")
         try:
             return replace(state, thresholds=overridden(self.spec.thresholds, table.parameters))
         except ThresholdError as error:
-            return replace(state, problem=_problem(state.name, error), write_ids="")
+            return replace(state, problem=_problem(state.name, error), version="")
 
     def _state(
         self,
@@ -156,8 +156,7 @@ class Surveyor:
         txns: ValidTxnList,
         old: TableState | None,
     ) -> TableState:
-        changed = old.changed if old and old.write_ids == str(ids) else self.now
-        state = TableState(name, str(ids), changed, self.now)
+        state = TableState(name, str(ids), self.now)
         if table is None:
             return replace(state, problem=Problem("TableNotFound", f"table {name} is gone", passing=True))
         if isinstance(table, MetastoreError):

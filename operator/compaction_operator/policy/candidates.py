@@ -1,5 +1,6 @@
 """Candidates: the compactions that would help now, at most one of each type for a table."""
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,8 @@ from compaction_operator.policy.thresholds import due
 MAX_PARTITIONS = 500
 MAX_CHARACTERS = 16_384
 """Limits of a TableCompaction. What exceeds them comes with the table's next compaction."""
+
+_HASH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A compaction that would help, with the reason of its first partition."""
+    """A compaction that would help, with the reason of its first partition. `seen` is the table's version, hashed."""
 
     table: str
     type: CompactionType
     reason: str
     parts: tuple[Part, ...]
+    seen: str = ""
 
     @property
     def files_saved(self) -> int:
@@ -85,7 +89,8 @@ def candidates_of(
             spec = spec_of(one.name, table.keys)
             part = _part(one.measure, needed.type, spec=spec, due_since=due_since.get(spec, now))
             found[needed.type].append((needed.reason, part))
-    return tuple(_candidate(table.name, type_, parts) for type_, parts in found.items())
+    seen = hashlib.sha256(table.version.encode()).hexdigest()[:_HASH]
+    return tuple(_candidate(table.name, type_, parts, seen) for type_, parts in found.items())
 
 
 def key_problem(table: TableState, filters: Sequence[Filter]) -> Problem | None:
@@ -115,9 +120,9 @@ def _part(found: Measure, type_: CompactionType, *, spec: str, due_since: dateti
     return Part(spec, max(0, saved), found.delete_bytes, found.base_bytes + found.delta_bytes, due_since)
 
 
-def _candidate(table: str, type_: CompactionType, parts: list[tuple[str, Part]]) -> Candidate:
+def _candidate(table: str, type_: CompactionType, parts: list[tuple[str, Part]], seen: str) -> Candidate:
     best = sorted(parts, key=lambda one: (-one[1].files_saved - one[1].delete_bytes, one[1].spec))
-    return Candidate(table, type_, best[0][0], tuple(part for _, part in best))
+    return Candidate(table, type_, best[0][0], tuple(part for _, part in best), seen)
 
 
 def startable(candidate: Candidate, *, late: datetime) -> Candidate:

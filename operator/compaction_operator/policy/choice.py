@@ -59,6 +59,7 @@ class Past:
 
     `started` is when it was created, `bytes` what it was expected to read. `failures` of the same table and type failed
     in a row before it: they may not be kept any more. `partitions` are the specs of its partitions, empty for all.
+    `seen` is the version of the table, hashed, with which it was decided on, empty if that is not known.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Past:
     bytes: int
     failures: int = 0
     partitions: Collection[str] = ()
+    seen: str = ""
 
     def covers(self, spec: str) -> bool:
         """Whether it was to compact a partition, by the spec that the policy has for it."""
@@ -88,7 +90,7 @@ class Usage:
 class Standing:
     """What the cluster has: ended compactions by table, oldest first, tables with an unfinished one, and the budget.
 
-    `changed` is since when a table's write ids are the same. `used` are the bytes of the budget that are used up.
+    `used` are the bytes of the budget that are used up.
     `databases` says of each database what it has of `running` and of `used`.
     """
 
@@ -97,7 +99,6 @@ class Standing:
     running: int
     used: int
     window_open: bool
-    changed: Mapping[str, datetime]
     databases: Mapping[str, Usage] = field(default_factory=dict)
 
 
@@ -212,7 +213,7 @@ def _own_hold(one: Candidate, standing: Standing, spec: CompactionPolicySpec, no
     if resting is None:
         return None
     last = _of_type(past, one.type)[-1]
-    if last.outcome is Outcome.NOTHING and standing.changed.get(one.table, now) <= last.started:
+    if last.outcome is Outcome.NOTHING and last.seen and last.seen == one.seen:
         return Hold.NOTHING_GAINED
     hold, until = resting
     return hold if now < until else None

@@ -45,11 +45,10 @@ class LeftAlone:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as it was listed at `looked`, with the write ids `write_ids`, which are unchanged since `changed`."""
+    """A table as it was listed at `looked`. `version` is the text of its write ids then: each write changes it."""
 
     name: str
-    write_ids: str
-    changed: datetime
+    version: str
     looked: datetime
     keys: tuple[str, ...] = ()
     thresholds: Thresholds = field(default_factory=Thresholds)
@@ -80,12 +79,12 @@ class Memory:
         return state.problem is not None and state.problem.passing
 
 
-def stale(state: TableState | None, write_ids: str, ended: Mapping[str, datetime], name: str) -> bool:
+def stale(state: TableState | None, version: str, ended: Mapping[str, datetime], name: str) -> bool:
     """Whether a table must be listed again: written to, compacted or cleaned since it was listed, or not read then.
 
     `ended` is when the last compaction or cleanup of a table ended.
     """
-    if state is None or state.write_ids != write_ids:
+    if state is None or state.version != version:
         return True
     if state.problem is not None and state.problem.passing:
         return True

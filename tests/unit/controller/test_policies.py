@@ -32,7 +32,7 @@ CLEAN = Measure(1, 1000, 1, 1, 9, 0, 1, 0)
 
 
 def state(name: str, measure: Measure = DELTAS, *, problem: Problem | None = None) -> TableState:
-    return TableState(name, "1", NOON, NOON, (), Thresholds(), (PartitionState("", 100, measure),), problem)
+    return TableState(name, "1", NOON, (), Thresholds(), (PartitionState("", 100, measure),), problem)
 
 
 def memory(*states: TableState, unread: frozenset[str] = frozenset()) -> Memory:
@@ -127,8 +127,7 @@ async def test_a_table_is_compacted_once_at_a_time_and_rests_after_it() -> None:
     await end(box)
     await box.pass_time(60)
     assert kept_back(box) == {"NothingGained": 1}
-    box.work.memory = memory(TableState("sales.orders", "2", box.time.now, box.time.now, (), Thresholds(),
-                                        (PartitionState("", 100, DELTAS),)))  # fmt: skip
+    box.work.memory = memory(replace(state("sales.orders"), version="2"))
     await box.pass_time(60)
     assert kept_back(box) == {"MinInterval": 1}
     await box.pass_time(3600)
@@ -274,7 +273,7 @@ async def test_a_large_partition_does_not_starve_behind_small_ones_of_its_table(
         taken.append("day=9" in created(box)[-1]["spec"]["partitions"])
         await box.pass_time(60)
         await end(box)
-        box.work.memory = memory(replace(table, write_ids=str(hour), changed=box.time.now))
+        box.work.memory = memory(replace(table, version=str(hour)))
         await box.pass_time(60)
         if hour < 3:
             assert status(box)["next"][0]["dueLongest"] == "day=9"
@@ -352,6 +351,20 @@ async def test_a_restart_neither_repeats_a_compaction_nor_begins_the_wait_again(
     await box.start()
     assert [one["metadata"]["name"] for one in created(box)] == before
     assert status(box)["next"][0]["dueSince"] == since
+
+
+@runs
+async def test_after_a_restart_nothing_is_compacted_again_that_had_nothing_to_merge() -> None:
+    """The new controller lists each table for the first time, but nothing was written to it meanwhile."""
+    box = await started(memory(state("sales.orders")))
+    await end(box)
+    await box.pass_time(7200)
+    box.work.memory = memory(replace(state("sales.orders"), looked=box.time.now))
+    await box.start()
+    assert (len(created(box)), kept_back(box)) == (1, {"NothingGained": 1})
+    box.work.memory = memory(replace(state("sales.orders"), version="2", looked=box.time.now))
+    await box.start()
+    assert len(created(box)) == 2
 
 
 @runs

@@ -82,7 +82,6 @@ def test_a_look_lists_only_what_has_changed(tmp_path: Path) -> None:
     third, listed = lake.listed(second, ended={"sales.c": lake.now, "sales.a": NOON - HOUR})
     assert listed == {"sales.b", "sales.c"}
     assert third.tables["sales.b"].partitions[0].measure.deltas == 3
-    assert (third.tables["sales.b"].changed, third.tables["sales.c"].changed) == (lake.now, NOON)
 
 
 def test_a_look_at_many_tables_makes_few_calls(tmp_path: Path) -> None:
@@ -92,7 +91,7 @@ def test_a_look_at_many_tables_makes_few_calls(tmp_path: Path) -> None:
     names = [f"sales.t{number}" for number in range(9_999)]
     lake.metastore.tables.update({name: replace(one, name=name.removeprefix("sales.")) for name in names})
     ids = lake.metastore.valid_write_ids_of(names, valid_txns=lake.metastore.valid_txns())
-    memory = Memory({name: TableState(name, str(ids[name]), NOON, NOON) for name in names})
+    memory = Memory({name: TableState(name, str(ids[name]), NOON) for name in names})
     for name in names[:19]:
         lake.metastore.set_write_ids(f"{name}:7:{2**63 - 1}::")
     lake.metastore.calls.clear()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.api.compaction import CompactionType, Phase
+from compaction_operator.api.compaction import Phase
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.policy import CompactionPolicySpec, Partitions, Tables, Thresholds, Window
 from compaction_operator.api.why import Explanation, PolicyReady, Subject, Unfinished
@@ -40,7 +40,7 @@ def deltas(number: int, *, base: int = 1000 * MIB, size: int = 1, aborted: int =
 
 
 def state(*partitions: PartitionState, name: str = NAME, **changes: Any) -> TableState:
-    return replace(TableState(name, "1", NOON - HOUR, NOON - HOUR, partitions=partitions), **changes)
+    return replace(TableState(name, "1", NOON - HOUR, partitions=partitions), **changes)
 
 
 def day(number: int, measure: Measure) -> PartitionState:
@@ -64,7 +64,7 @@ def looked(
         one for table in states for one in candidates_of(table, policy.partitions, filters, NOON, due_since=due_since)
     ]
     earlier = {NAME: past}
-    plain: dict[str, Any] = {"unfinished": (), "running": 0, "used": 0, "window_open": True, "changed": {}}
+    plain: dict[str, Any] = {"unfinished": (), "running": 0, "used": 0, "window_open": True}
     on = Standing(past=earlier, **{**plain, **standing})
     return Look(1, NOON, memory, choose(found, on, policy, NOON), earlier)
 
@@ -74,7 +74,8 @@ def why(look: Look | None, of: CompactionPolicySpec | None = None, *, allowed: b
 
 
 def ended(outcome: Outcome, *, ago: timedelta) -> Past:
-    return Past("orders-minor-1", NAME, CompactionType.MINOR, NOON - ago - HOUR, NOON - ago, outcome, 0)
+    (one,) = candidates_of(state(ELEVEN), Partitions(), (), NOON)
+    return Past("orders-minor-1", NAME, one.type, NOON - ago - HOUR, NOON - ago, outcome, 0, seen=one.seen)
 
 
 @pytest.mark.parametrize(
@@ -255,8 +256,7 @@ def test_what_keeps_a_due_table_back_and_until_when(
     changes: dict[str, Any], standing: dict[str, Any], past: tuple[Past, ...], reason: str, may_start: datetime | None
 ) -> None:
     policy = spec(**changes)
-    changed = {NAME: NOON - 9 * HOUR}
-    found = why(looked(state(ELEVEN), of=policy, past=past, changed=changed, **standing), policy)
+    found = why(looked(state(ELEVEN), of=policy, past=past, **standing), policy)
     assert (found.verdict, found.reason, found.may_start) == ("KeptBack", reason, may_start)
     assert [one.kept_back_by for one in found.due] == [reason]
 

@@ -87,7 +87,6 @@ def plan(
         running=known.running + len(created),
         used=used,
         window_open=when.open,
-        changed={state.name: state.changed for state in states},
         databases=known.of_databases(created, when.budget_since),
     )
     late = now - timedelta(seconds=spec.max_delay)

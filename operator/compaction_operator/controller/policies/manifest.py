@@ -6,7 +6,7 @@ from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api import policy as policy_api
 from compaction_operator.api.compaction import TableCompactionSpec, TableRef
 from compaction_operator.api.model import GROUP, VERSION
-from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_FAILURES, LABEL_POLICY_UID
+from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_FAILURES, ANNOTATION_SEEN, LABEL_POLICY_UID
 from compaction_operator.controller.kube.resources import Policy
 from compaction_operator.policy.candidates import Candidate
 
@@ -39,6 +39,7 @@ def compaction_manifest(policy: Policy, candidate: Candidate, *, name: str, fail
             "annotations": {
                 ANNOTATION_BYTES: str(candidate.bytes),
                 ANNOTATION_FAILURES: str(failures),
+                ANNOTATION_SEEN: candidate.seen,
                 ANNOTATION_WHY: candidate.reason,
             },
             "ownerReferences": [_owner(policy)],

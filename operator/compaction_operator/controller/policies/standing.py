@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
-from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_FAILURES
+from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_FAILURES, ANNOTATION_SEEN
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy, TableKey
 from compaction_operator.controller.kube.times import parse_time
@@ -93,6 +93,7 @@ def past_of(compaction: Compaction) -> Past:
         bytes=bytes_of(compaction),
         failures=_number(compaction, ANNOTATION_FAILURES),
         partitions=compaction.spec.partitions,
+        seen=_annotation(compaction, ANNOTATION_SEEN),
     )
 
 
@@ -110,8 +111,13 @@ def bytes_of(compaction: Compaction) -> int:
 
 
 def _number(compaction: Compaction, annotation: str) -> int:
-    text = (compaction.raw["metadata"].get("annotations") or {}).get(annotation, "")
+    text = _annotation(compaction, annotation)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+
+
+def _annotation(compaction: Compaction, annotation: str) -> str:
+    found: str = (compaction.raw["metadata"].get("annotations") or {}).get(annotation, "")
+    return found
 
 
 def _outcome(compaction: Compaction) -> Outcome:
