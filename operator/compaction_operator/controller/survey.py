@@ -5,7 +5,8 @@ tables, and a few for each table that has changed.
 """
 
 import logging
-from collections import defaultdict
+from bisect import bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -31,7 +32,7 @@ from compaction_operator.metastore import (
     require_one_compactor,
 )
 from compaction_operator.policy.measure import measure
-from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, TableState, stale
+from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, Round, TableState, stale
 from compaction_operator.policy.selection import opted_out, selected
 from compaction_operator.policy.thresholds import ThresholdError, overridden
 from compaction_operator.storage import Listed, NotFoundError, Storage, StorageError, is_passing
@@ -44,6 +45,10 @@ LISTED_TOGETHER = 500
 """Partitions of a table whose listings are in memory at a time: a listing is much larger than what is kept of it."""
 LISTED_AT_ONCE = 200
 """Tables to list in one look. After a restart all have changed: the others come with the next looks, one at a time."""
+PARTITIONS_OF_TABLE = 5_000
+PARTITIONS_AT_ONCE = 20_000
+"""Partitions to list in one look: of one table, and after how many no other table follows. What is left of a table
+comes with the next looks (`Round`)."""
 
 UNREADABLE = (UnsupportedLayout, NotEnoughHistory)
 
@@ -53,7 +58,8 @@ class Surveyor:
     """One look: the metastore and the stores of a warehouse, the policy's spec, and the time.
 
     `silent` are the stores that did not answer in this look: they are not asked again. `unanswered` are the tables in a
-    row for which the metastore did not answer. `databases` has the properties of those asked for in this look.
+    row for which the metastore did not answer. `databases` has the properties of those asked for in this look, and
+    `read` how many partitions of each table were listed.
     """
 
     client: MetastoreClient
@@ -64,6 +70,7 @@ class Surveyor:
     silent: set[int] = field(default_factory=set)
     unanswered: list[str] = field(default_factory=list)
     databases: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    read: Counter[str] = field(default_factory=Counter)
 
     def look(self, memory: Memory, ended: Mapping[str, datetime], due: Iterable[str]) -> Memory:
         """Return the memory after a look; the given one stays as it is.
@@ -78,11 +85,13 @@ class Surveyor:
         ids = self.client.valid_write_ids_of(names, valid_txns=txns)
         known = {name: memory.tables[name] for name in names if name in memory.tables}
         changed = [name for name in names if stale(known.get(name), str(ids[name]), ended, name)]
-        listed = set(self._first(changed, known))
-        tables = self._tables(listed.union(set(due) & known.keys()))
-        for name in listed:
-            known[name] = self._state(name, tables.get(name), ids[name], txns, known.get(name))
-        for name in tables.keys() - listed:
+        first, waiting = self._first(changed, known), set(due) & known.keys()
+        tables, listed = self._tables(waiting.union(first)), set[str]()
+        for name in first:
+            if self.read.total() < PARTITIONS_AT_ONCE:
+                known[name] = self._state(name, tables.get(name), ids[name], txns, known.get(name))
+                listed.add(name)
+        for name in waiting & tables.keys() - listed:
             if isinstance(table := tables[name], Table):
                 known[name] = self._owners_word(known[name], table)
         unread = frozenset(name for name in changed if name not in listed and not _waits(known.get(name)))
@@ -172,10 +181,10 @@ class Surveyor:
         try:
             thresholds = overridden(self.spec.thresholds, table.parameters)
             self._require_fit(table)
-            parts, left_alone = self._partitions(table, ids, txns, old)
+            listed = self._listed(state, table, ids, txns, old)
         except (ThresholdError, Refused, StorageError) as error:
             return _unread(state, old, _problem(state.name, error))
-        return replace(state, keys=table.partition_keys, thresholds=thresholds, partitions=parts, left_alone=left_alone)
+        return replace(listed, keys=table.partition_keys, thresholds=thresholds)
 
     def _require_fit(self, table: Table) -> None:
         """Raise Refused for a table that a compaction's preflight would refuse: no compaction is made for it."""
@@ -190,32 +199,53 @@ class Surveyor:
             self.databases[name] = self.client.get_database(name)
         return self.databases[name]
 
-    def _partitions(
-        self, table: Table, ids: ValidWriteIdList, txns: ValidTxnList, old: TableState | None
-    ) -> tuple[tuple[PartitionState, ...], LeftAlone | None]:
-        """Return the partitions that have something to merge, and those that are left alone.
+    def _listed(
+        self, state: TableState, table: Table, ids: ValidWriteIdList, txns: ValidTxnList, old: TableState | None
+    ) -> TableState:
+        """Return a table's state after its partitions were listed, or as many of them as one look lists.
 
-        Raises StorageError if the store does not answer for one: what is half known is not decided on.
+        Raises StorageError if the store does not answer for one.
         """
+        names = sorted(self.client.get_partition_names(table.database, table.name)) if table.partition_keys else [""]
+        earlier = old.round if old else None
+        left = names[bisect_right(names, earlier.last) :] if earlier else names
+        chosen = left[:PARTITIONS_OF_TABLE]
+        self.read[state.name] += len(chosen)
         before = {one.name: one for one in old.partitions} if old else {}
-        found, left_alone = [], None
-        for one, listed in self._listed(table):
+        found, left_alone = self._partitions(table, chosen, ids, txns, before)
+        kept = (before[name] for name in set(names).difference(chosen) & before.keys())
+        left_alone = _together(earlier.left_alone if earlier else None, left_alone)
+        state = replace(state, partitions=(*found, *kept), left_alone=left_alone)
+        if len(chosen) < len(left):
+            return _to_go_on(state, old, last=chosen[-1], read=len(names) - len(left) + len(chosen), total=len(names))
+        return replace(state, version=earlier.version, looked=earlier.began) if earlier else state
+
+    def _partitions(
+        self,
+        table: Table,
+        names: Sequence[str],
+        ids: ValidWriteIdList,
+        txns: ValidTxnList,
+        before: Mapping[str, PartitionState],
+    ) -> tuple[list[PartitionState], LeftAlone | None]:
+        """Return those of the named partitions that have something to merge, and those that are left alone."""
+        found, left_alone = list[PartitionState](), None
+        for one, listed in self._listings(table, names):
             try:
                 got = measure(_listing(listed), ids, txns)
             except UNREADABLE as error:
                 log.info("partition %r of %s.%s is left alone: %s", one.name, table.database, table.name, error)
-                left_alone = LeftAlone(left_alone.count + 1 if left_alone else 1, one.name, str(error))
+                left_alone = _together(left_alone, LeftAlone(1, one.name, str(error)))
                 continue
             if not got.is_clean:
                 earlier = before.get(one.name)
                 since = (earlier.aborted_since if earlier else None) or self.now
                 found.append(PartitionState(one.name, one.create_time, got, since if got.aborted else None))
-        return tuple(found), left_alone
+        return found, left_alone
 
-    def _listed(self, table: Table) -> Iterator[tuple[Partition, Listed]]:
-        """Yield the partitions with their listings, store by store. One that lies elsewhere is not listed."""
+    def _listings(self, table: Table, names: Sequence[str]) -> Iterator[tuple[Partition, Listed]]:
+        """Yield partitions with their listings, store by store. One that lies elsewhere is not listed."""
         if table.partition_keys:
-            names = self.client.get_partition_names(table.database, table.name)
             parts: Sequence[Partition] = self.client.get_partitions(table.database, table.name, names)
         else:
             parts = [Partition("", (), table.location, table.create_time)]
@@ -279,8 +309,21 @@ def _require_volume(storage: Storage, table: Table, parts: Sequence[Partition]) 
 
 def _unread(state: TableState, old: TableState | None, problem: Problem) -> TableState:
     """Return a table that was not read. What it had is kept until it is: for how long aborted writes are known."""
-    kept = old.partitions if old and problem.passing else ()
-    return replace(state, problem=problem, partitions=kept)
+    if old is None or not problem.passing:
+        return replace(state, problem=problem)
+    return replace(state, problem=problem, partitions=old.partitions, round=old.round)
+
+
+def _to_go_on(state: TableState, old: TableState | None, *, last: str, read: int, total: int) -> TableState:
+    """Return the state of a table of which `read` of the `total` partitions were listed, in order up to `last`."""
+    version, began = (old.round.version, old.round.began) if old and old.round else (state.version, state.looked)
+    going_on = Round(version, began, last, read, total, state.left_alone)
+    version, looked = (old.version, old.looked) if old else ("", state.looked)
+    return replace(state, version=version, looked=looked, round=going_on)
+
+
+def _together(some: LeftAlone | None, more: LeftAlone | None) -> LeftAlone | None:
+    return replace(more, count=more.count + some.count) if some and more else some or more
 
 
 def _opted_out(name: str) -> Problem:

@@ -83,6 +83,10 @@ def explain(
     verdict, reason, message = _decision(state, candidates, seen, look)
     if subject.table in look.memory.unread:
         message += "; the table has changed since it was read, and is read again in the next looks"
+    if state.round is not None:
+        message += (
+            f"; {state.round.read} of {state.round.total} partitions are read so far, the others in the next looks"
+        )
     starts = _first(candidates).may_start if candidates else None
     return says(verdict, reason, message, may_start=starts, due=candidates, partitions=seen, read_at=state.looked)
 

@@ -44,8 +44,27 @@ class LeftAlone:
 
 
 @dataclass(frozen=True, slots=True)
+class Round:
+    """The listing of a table with very many partitions, over several looks in the order of their names.
+
+    `version` and `began` are the table's version and the time when it began. `last` is the last partition listed so
+    far, `read` how many of the `total` are, and `left_alone` those of them that are left alone.
+    """
+
+    version: str
+    began: datetime
+    last: str
+    read: int
+    total: int
+    left_alone: LeftAlone | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as it was listed at `looked`. `version` is the text of its write ids then: each write changes it."""
+    """A table as it was listed at `looked`. `version` is the text of its write ids then: each write changes it.
+
+    While a `round` goes on, both are those of the round before, and '' if there was none.
+    """
 
     name: str
     version: str
@@ -55,6 +74,7 @@ class TableState:
     partitions: tuple[PartitionState, ...] = ()
     problem: Problem | None = None
     left_alone: LeftAlone | None = None
+    round: Round | None = None
 
 
 @dataclass
@@ -71,6 +91,16 @@ class Memory:
     unread: frozenset[str] = frozenset()
     matched: int = 0
 
+    @property
+    def is_new(self) -> bool:
+        """Whether there are tables that were never read to the end."""
+        return any(name not in self.tables for name in self.unread) or any(not one.version for one in self.large)
+
+    @property
+    def large(self) -> list[TableState]:
+        """The tables whose partitions are read over several looks."""
+        return [one for one in self.tables.values() if one.round is not None]
+
     def lacks(self, table: str) -> bool:
         """Whether a table must still be read before anything is decided on it."""
         state = self.tables.get(table)
@@ -80,11 +110,11 @@ class Memory:
 
 
 def stale(state: TableState | None, version: str, ended: Mapping[str, datetime], name: str) -> bool:
-    """Whether a table must be listed again: written to, compacted or cleaned since it was listed, or not read then.
+    """Whether a table must be listed: written to, compacted or cleaned since it was listed, or not read then.
 
-    `ended` is when the last compaction or cleanup of a table ended.
+    One that was not read to the end must be, too. `ended` is when the last compaction or cleanup of a table ended.
     """
-    if state is None or state.version != version:
+    if state is None or state.version != version or state.round is not None:
         return True
     if state.problem is not None and state.problem.passing:
         return True

@@ -14,7 +14,7 @@ from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.choice import Usage
 from compaction_operator.policy.measure import Measure
-from compaction_operator.policy.memory import Memory, PartitionState, Problem, TableState
+from compaction_operator.policy.memory import Memory, PartitionState, Problem, Round, TableState
 from tests.unit.controller.sandbox import (
     NOON,
     Inline,
@@ -302,6 +302,21 @@ async def test_the_rest_of_the_tables_is_read_at_once() -> None:
     assert "100 more are read" in condition(status(box), "Ready")["message"]
     await box.pass_time(2)
     assert box.work.surveys == 3
+
+
+@runs
+async def test_what_is_read_over_several_looks_is_named() -> None:
+    """At once, if nothing of it is known yet."""
+    first, again = (Round(version, NOON, "day=5", 5, 9) for version in ("", "1"))
+    large = replace(state("sales.big", CLEAN), version="", round=first)
+    box = await started(memory(large, replace(state("sales.other", CLEAN), round=again)))
+    message = condition(status(box), "Ready")["message"]
+    assert "the partitions of sales.big and 1 other table are read over several looks" in message
+    await box.pass_time(2)
+    assert box.work.surveys == 3
+    box.work.memory = memory(replace(large, version="1", round=again))
+    await box.pass_time(10)
+    assert box.work.surveys == 4
 
 
 @runs

@@ -123,6 +123,84 @@ def test_partitions_with_nothing_to_merge_are_not_kept(tmp_path: Path) -> None:
     assert (state.keys, [one.name for one in state.partitions]) == (("day",), ["day=2"])
 
 
+def many(lake: Lake, *days: str) -> None:
+    """A table `p` with a partition for each day, each with something to merge."""
+    lake.add("p", partition_keys=("day",))
+    folder = lake.folder / "p"
+    parts = {f"day={day}": Partition(f"day={day}", (day,), str(folder / f"day={day}"), 100) for day in days}
+    lake.metastore.partitions["sales.p"] = parts
+    for name in parts:
+        lake.write("p", 2, partition=name)
+
+
+def known(memory: Memory) -> list[str]:
+    return sorted(one.name[-1] for one in memory.tables["sales.p"].partitions)
+
+
+def test_a_table_with_very_many_partitions_does_not_hold_up_a_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some of them are listed in each look, in the order of their names, and decisions go on meanwhile."""
+    monkeypatch.setattr(survey, "PARTITIONS_OF_TABLE", 2)
+    lake = Lake(tmp_path, "a")
+    many(lake, *"54321")
+    first = lake.look()
+    assert (known(first), first.is_new, first.unread) == (["1", "2"], True, frozenset())
+    (large,) = first.large
+    assert large.round and (large.round.read, large.round.total) == (2, 5)
+    lake.now += HOUR
+    second = lake.look(first)
+    assert (known(second), second.is_new) == (["1", "2", "3", "4"], True)
+    third = lake.look(second)
+    assert (known(third), third.is_new, third.large) == (["1", "2", "3", "4", "5"], False, [])
+    assert third.tables["sales.p"].looked == NOON
+    assert lake.look(third) == third
+
+
+def test_what_is_written_while_a_table_is_listed_is_listed_in_its_next_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round goes to its end: otherwise the last partitions would never be listed. Dropped ones are forgotten."""
+    monkeypatch.setattr(survey, "PARTITIONS_OF_TABLE", 2)
+    lake = Lake(tmp_path)
+    many(lake, *"1234")
+    first = lake.look()
+    lake.write("p", 3, partition="day=1")
+    del lake.metastore.partitions["sales.p"]["day=2"]
+    second = lake.look(first)
+    assert (known(second), second.large, second.is_new) == (["1", "3", "4"], [], False)
+    third = lake.look(second)
+    assert [one.measure.deltas for one in third.tables["sales.p"].partitions if one.name == "day=1"] == [2]
+    assert third.large
+    assert not third.is_new
+    assert not lake.look(third).large
+
+
+def test_a_round_goes_on_after_the_store_did_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "PARTITIONS_OF_TABLE", 2)
+    lake = Lake(tmp_path)
+    many(lake, *"123")
+    first = lake.look()
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "scandir", raising(OSError(errno.EIO, "broken")))
+        missing = lake.look(first)
+    assert (known(missing), missing.lacks("sales.p")) == (["1", "2"], True)
+    assert (known(lake.look(missing)), lake.look(missing).large) == (["1", "2", "3"], [])
+
+
+def test_after_very_many_partitions_no_other_table_is_listed_in_a_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey, "PARTITIONS_AT_ONCE", 2)
+    lake = Lake(tmp_path, "a")
+    many(lake, *"12")
+    lake.add("q")
+    first = lake.look()
+    assert set(first.tables) == {"sales.a", "sales.p"}
+    assert first.unread == {"sales.q"}
+    assert set(lake.look(first, due=["sales.q"]).tables) == {"sales.a", "sales.p", "sales.q"}
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

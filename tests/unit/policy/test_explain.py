@@ -17,7 +17,7 @@ from compaction_operator.policy.candidates import candidates_of
 from compaction_operator.policy.choice import Outcome, Past, Standing, choose
 from compaction_operator.policy.explain import NEAREST, Look, explain
 from compaction_operator.policy.measure import Measure
-from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, TableState
+from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, Round, TableState
 from compaction_operator.policy.partitions import parse_filter
 from compaction_operator.policy.text import lines_of
 from compaction_operator.policy.thresholds import checks, due
@@ -278,6 +278,13 @@ def test_a_table_that_was_written_to_since_it_was_read() -> None:
     stale = replace(look, memory=replace(look.memory, unread=frozenset({NAME})))
     assert why(stale).verdict == "NotDue"
     assert "changed since it was read" in why(stale).message
+
+
+def test_a_table_whose_partitions_are_read_over_several_looks() -> None:
+    going_on = Round("1", NOON, "day=2025-12-05", 5000, 12000)
+    found = why(looked(state(day(1, deltas(11)), keys=("day",), round=going_on)))
+    assert found.verdict == "Picked"
+    assert found.message.endswith("; 5000 of 12000 partitions are read so far, the others in the next looks")
 
 
 def test_the_numbers_shown_are_those_that_decide() -> None:

@@ -135,7 +135,7 @@ class PolicyRunner:
             await self._not_ready(upkeep, ConditionStatus.UNKNOWN, memory.reason, memory.message)
             return policy.spec.interval
         await self._act(upkeep, policy, memory)
-        return AGAIN if memory.unread - memory.tables.keys() else policy.spec.interval
+        return AGAIN if memory.is_new else policy.spec.interval
 
     def _known(self, policy: Policy) -> Known:
         cache = self._services.cache

@@ -132,6 +132,9 @@ def _ready(
     if _too_small(plan.verdicts):
         return ConditionStatus.FALSE, "BudgetTooSmall", "bytesPerWindow is too small for any table that is due"
     unread = f"; {len(memory.unread)} more are read in the next looks" if memory.unread else ""
+    if large := memory.large:
+        others = f" and {counted(len(large) - 1, 'other table')}" if large[1:] else ""
+        unread += f"; the partitions of {large[0].name}{others} are read over several looks"
     message = f"{counted(counts.seen, 'table')}, {counts.due} due, {counts.running} running{unread}"
     return ConditionStatus.TRUE, "Looked", message
 
