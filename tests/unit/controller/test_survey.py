@@ -176,6 +176,18 @@ def test_what_is_written_while_a_table_is_listed_is_listed_in_its_next_round(
     assert not lake.look(third).large
 
 
+def test_a_round_that_a_compaction_began_goes_on_when_this_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path)
+    many(lake, *"123")
+    first = lake.look()
+    monkeypatch.setattr(survey, "PARTITIONS_OF_TABLE", 2)
+    second = lake.look(first, ended={"sales.p": NOON})
+    assert second.large
+    assert not lake.look(second).large
+
+
 def test_a_round_goes_on_after_the_store_did_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "PARTITIONS_OF_TABLE", 2)
     lake = Lake(tmp_path)
