@@ -7,6 +7,7 @@ from pydantic import Field
 
 from compaction_operator.api.compaction import CleanupOptions, CompactionType, RetryOptions, SparkOptions
 from compaction_operator.api.conditions import Condition, Message
+from compaction_operator.api.hudi import BUNDLE_PATTERN
 from compaction_operator.api.model import Duration, ReadModel, Size
 
 KIND = "CompactionPolicy"
@@ -46,12 +47,17 @@ class Partitions(ReadModel):
 
 
 class Thresholds(ReadModel):
-    """When a partition is due, as Hive's Initiator decides it. The defaults are Hive's."""
+    """When a partition is due, as Hive's Initiator decides it, or a Hudi table, as Hudi's scheduler decides it.
+
+    The defaults are theirs.
+    """
 
     deltas: int = 10
     delta_percent: int = 10
     aborted_writes: int = 1000
     aborted_age: Duration = 43200.0
+    delta_commits: int = 5
+    log_blocks: int = 5
 
 
 class Day(StrEnum):
@@ -82,14 +88,32 @@ class History(ReadModel):
     failed: int = 100
 
 
+class HudiTemplate(ReadModel):
+    """What each compaction of a Hudi table has in `spec.hudi`, as HudiOptions has it.
+
+    `max_log_file_size_to_merge` is for log compactions from table version 8 on, `clean` and `archive` for compactions.
+    """
+
+    options: dict[str, str] = Field(default_factory=dict)
+    max_log_file_size_to_merge: Size | None = None
+    single_writer: bool = False
+    clean: bool = False
+    archive: bool = False
+    bundle: Annotated[str, Field(pattern=BUNDLE_PATTERN)] | None = None
+
+
 class Template(ReadModel):
-    """What each created TableCompaction has in its spec beside table, partitions and type."""
+    """What each created TableCompaction has in its spec beside table, partitions and type.
+
+    `cleanup` and `allow_auto_compaction` are for Hive ACID tables, `hudi` for Hudi tables.
+    """
 
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
     retry: RetryOptions = RetryOptions()
     allow_auto_compaction: bool = False
     deadline: Duration | None = None
+    hudi: HudiTemplate = HudiTemplate()
 
 
 class CompactionPolicySpec(ReadModel):

@@ -7,9 +7,9 @@ tables, and a few for each table that has changed.
 import logging
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -20,6 +20,8 @@ from compaction_operator.api.config import Warehouse
 from compaction_operator.api.policy import CompactionPolicySpec
 from compaction_operator.cleanup.identity import volume_of
 from compaction_operator.cleanup.places import require_allowed, require_reachable
+from compaction_operator.controller.problems import opted_out_problem, problem_of, unread
+from compaction_operator.controller.timelines import SAME_TABLE, Timelines
 from compaction_operator.metastore import (
     MetastoreClient,
     MetastoreError,
@@ -49,6 +51,9 @@ PARTITIONS_OF_TABLE = 5_000
 PARTITIONS_AT_ONCE = 20_000
 """Partitions to list in one look: of one table, and after how many no other table follows. What is left of a table
 comes with the next looks (`Round`)."""
+EXTERNAL_AT_ONCE = 2_000
+EXTERNAL_AGAIN = timedelta(hours=1)
+"""External tables of which one look reads whether they are Hudi tables, and when that is read again."""
 
 UNREADABLE = (UnsupportedLayout, NotEnoughHistory)
 
@@ -80,25 +85,74 @@ class Surveyor:
         Raises MetastoreError if a call that is not about one table fails, or MetastoreUnavailable if the metastore does
         not answer for two tables in a row: one alone may be the cause.
         """
-        names = self._names()
+        managed, external = self._names(self.client.managed_tables()), self._names(self.client.external_tables())
         txns = self.client.valid_txns()
-        ids = self.client.valid_write_ids_of(names, valid_txns=txns)
-        known = {name: memory.tables[name] for name in names if name in memory.tables}
-        changed = [name for name in names if stale(known.get(name), str(ids[name]), ended, name)]
-        first, waiting = self._first(changed, known), set(due) & known.keys()
-        tables, listed = self._tables(waiting.union(first)), set[str]()
-        for name in first:
+        ids = self.client.valid_write_ids_of(managed, valid_txns=txns)
+        known = {name: memory.tables[name] for name in (*managed, *external) if name in memory.tables}
+        timelines = self._first([name for name, state in known.items() if state.place is not None], known)
+        hive = (name for name in managed if name not in known or known[name].place is None)
+        changed = [name for name in hive if stale(known.get(name), str(ids[name]), ended, name)]
+        first, waiting = self._first(changed, known), {name for name in due if name in known}
+        unknown = self._unknown(external, known, memory.external)
+        tables = self._tables(waiting.union(first, timelines, unknown))
+        hudi = self._look_at_hudi(timelines, tables, known)
+        listed = self._look_at_hive([name for name in first if name not in hudi], tables, ids, txns, known)
+        for name in (waiting & tables.keys()).difference(hudi, listed):
+            if isinstance(table := tables[name], Table):
+                known[name] = self._owners_word(known[name], table)
+        others = _no_hudi(external, unknown, tables, memory.external, self.now)
+        unread = {name for name in changed if name not in listed | hudi and not _waits(known.get(name))}
+        unread.update(name for name in external if name not in known and name not in others)
+        return replace(
+            memory, tables=known, external=others, unread=frozenset(unread), matched=len(known.keys() | set(managed))
+        )
+
+    def _look_at_hive(
+        self,
+        names: Sequence[str],
+        tables: Mapping[str, Table | MetastoreError],
+        ids: Mapping[str, ValidWriteIdList],
+        txns: ValidTxnList,
+        known: dict[str, TableState],
+    ) -> set[str]:
+        """List the named tables, as many as one look lists; return which, with their states in `known`."""
+        listed = set[str]()
+        for name in names:
             if self.read.total() < PARTITIONS_AT_ONCE:
                 known[name] = self._state(name, tables.get(name), ids[name], txns, known.get(name))
                 listed.add(name)
-        for name in waiting & tables.keys() - listed:
-            if isinstance(table := tables[name], Table):
-                known[name] = self._owners_word(known[name], table)
-        unread = frozenset(name for name in changed if name not in listed and not _waits(known.get(name)))
-        return replace(memory, tables=known, unread=unread, matched=len(names))
+        return listed
 
-    def _names(self) -> list[str]:
-        found = self.client.managed_tables()
+    def _look_at_hudi(
+        self, timelines: Sequence[str], tables: Mapping[str, Table | MetastoreError], known: dict[str, TableState]
+    ) -> set[str]:
+        """Read the timelines of the Hudi tables among some, as many as one look reads; return which tables these are.
+
+        `timelines` are those that were Hudi tables at an earlier look. What is none any more is forgotten.
+        """
+        owners = {state.place: name for name, state in known.items() if state.place and not _is_alias(state)}
+        look = Timelines(self.open_storage, self.warehouse, self.spec, self.now, owners, self.silent)
+        found = sorted(name for name, table in tables.items() if isinstance(table, Table) and table.is_hudi)
+        hudi = self._first(found, known)
+        for name in hudi:
+            if isinstance(table := tables[name], Table):
+                known[name] = look.state(name, table, known.get(name))
+        for name in timelines:
+            if name not in found and not isinstance(tables.get(name), MetastoreError):
+                del known[name]
+        return set(found)
+
+    def _unknown(
+        self, external: Sequence[str], known: Mapping[str, TableState], others: Mapping[str, datetime]
+    ) -> list[str]:
+        """Return the external tables of which is to be read whether they are Hudi tables: new ones, and some again."""
+        old = self.now - EXTERNAL_AGAIN
+        checked = {name: others[name] for name in external if name in others and others[name] <= old}
+        new = [name for name in external if name not in known and name not in others]
+        return [*new, *sorted(checked, key=checked.__getitem__)][:EXTERNAL_AT_ONCE]
+
+    def _names(self, found: Collection[tuple[str, str]]) -> list[str]:
+        """Return those of some tables (database, name) that the policy is about."""
         allowed = {database for database in {one for one, _ in found} if self.warehouse.allows_database(database)}
         return list(selected((one for one in found if one[0] in allowed), self.spec.tables))
 
@@ -151,11 +205,11 @@ class Surveyor:
     def _owners_word(self, state: TableState, table: Table) -> TableState:
         """Return the state of a due table that was not listed again, with what its properties say now."""
         if opted_out(table.parameters):
-            return replace(state, problem=_opted_out(state.name), version="")
+            return replace(state, problem=opted_out_problem(state.name), version="")
         try:
             return replace(state, thresholds=overridden(self.spec.thresholds, table.parameters))
         except ThresholdError as error:
-            return replace(state, problem=_problem(state.name, error), version="")
+            return replace(state, problem=problem_of(state.name, error), version="")
 
     def _state(
         self,
@@ -169,11 +223,11 @@ class Surveyor:
         if table is None:
             return replace(state, problem=Problem("TableNotFound", f"table {name} is gone", passing=True))
         if isinstance(table, MetastoreError):
-            return _unread(state, old, _problem(name, table))
+            return unread(state, old, problem_of(name, table))
         if opted_out(table.parameters):
-            return replace(state, problem=_opted_out(name))
+            return replace(state, problem=opted_out_problem(name))
         got = self._asked(name, partial(self._measured, state, table, ids, txns, old))
-        return _unread(state, old, _problem(name, got)) if isinstance(got, MetastoreError) else got
+        return unread(state, old, problem_of(name, got)) if isinstance(got, MetastoreError) else got
 
     def _measured(
         self, state: TableState, table: Table, ids: ValidWriteIdList, txns: ValidTxnList, old: TableState | None
@@ -183,7 +237,7 @@ class Surveyor:
             self._require_fit(table)
             listed = self._listed(state, table, ids, txns, old)
         except (ThresholdError, Refused, StorageError) as error:
-            return _unread(state, old, _problem(state.name, error))
+            return unread(state, old, problem_of(state.name, error))
         return replace(listed, keys=table.partition_keys, thresholds=thresholds)
 
     def _require_fit(self, table: Table) -> None:
@@ -279,6 +333,27 @@ class Surveyor:
         return None
 
 
+def _is_alias(state: TableState) -> bool:
+    return state.problem is not None and state.problem.reason == SAME_TABLE
+
+
+def _no_hudi(
+    external: Iterable[str],
+    read: Iterable[str],
+    tables: Mapping[str, Table | MetastoreError],
+    before: Mapping[str, datetime],
+    now: datetime,
+) -> dict[str, datetime]:
+    """Return the external tables that are no Hudi tables, by when this was read."""
+    known = {name: before[name] for name in external if name in before}
+    for name in read:
+        if isinstance(table := tables.get(name), Table):
+            known[name] = now
+            if table.is_hudi:
+                del known[name]
+    return known
+
+
 def _waits(state: TableState | None) -> bool:
     """Whether a table could not be read at an earlier look: the next one at its usual time is soon enough."""
     return state is not None and state.problem is not None and state.problem.passing
@@ -307,13 +382,6 @@ def _require_volume(storage: Storage, table: Table, parts: Sequence[Partition]) 
             raise StorageError(f"{place} does not exist: is its volume there?", passing=True)
 
 
-def _unread(state: TableState, old: TableState | None, problem: Problem) -> TableState:
-    """Return a table that was not read. What it had is kept until it is: for how long aborted writes are known."""
-    if old is None or not problem.passing:
-        return replace(state, problem=problem)
-    return replace(state, problem=problem, partitions=old.partitions, round=old.round)
-
-
 def _to_go_on(state: TableState, old: TableState | None, *, last: str, read: int, total: int) -> TableState:
     """Return the state of a table of which `read` of the `total` partitions were listed, in order up to `last`."""
     version, began = (old.round.version, old.round.began) if old and old.round else (state.version, state.looked)
@@ -324,16 +392,3 @@ def _to_go_on(state: TableState, old: TableState | None, *, last: str, read: int
 
 def _together(some: LeftAlone | None, more: LeftAlone | None) -> LeftAlone | None:
     return replace(more, count=more.count + some.count) if some and more else some or more
-
-
-def _opted_out(name: str) -> Problem:
-    return Problem("OptedOut", f"table {name}: its property compaction.dev/policy is off")
-
-
-def _problem(name: str, error: ThresholdError | Refused | StorageError | MetastoreError) -> Problem:
-    if isinstance(error, Refused):
-        return Problem(error.reason.value, str(error))
-    if isinstance(error, ThresholdError):
-        return Problem("InvalidProperty", f"table {name}: {error}")
-    reason = "StorageUnavailable" if isinstance(error, StorageError) else "MetastoreError"
-    return Problem(reason, f"table {name}: {error}", passing=True)

@@ -8,12 +8,15 @@ from datetime import datetime
 from types import MappingProxyType
 
 from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import Partitions
+from compaction_operator.hudi import SliceSizes
 from compaction_operator.metastore.partition_specs import PartitionSpecError, parse_spec, values_of
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import PartitionState, Problem, TableState
 from compaction_operator.policy.partitions import Filter, unknown_key, wanted
 from compaction_operator.policy.thresholds import due
+from compaction_operator.policy.timeline import TimelineMeasure
 
 MAX_PARTITIONS = 500
 MAX_CHARACTERS = 16_384
@@ -39,13 +42,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A compaction that would help, with the reason of its first partition. `seen` is the table's version, hashed."""
+    """A compaction that would help, with the reason of its first partition. `seen` is the table's version, hashed.
+
+    `hudi` are the options for a Hudi table.
+    """
 
     table: str
     type: CompactionType
     reason: str
     parts: tuple[Part, ...]
     seen: str = ""
+    hudi: HudiOptions | None = None
 
     @property
     def files_saved(self) -> int:
@@ -90,7 +97,10 @@ def candidates_of(
             part = _part(one.measure, needed.type, spec=spec, due_since=due_since.get(spec, now))
             found[needed.type].append((needed.reason, part))
     seen = hashlib.sha256(table.version.encode()).hexdigest()[:_HASH]
-    return tuple(_candidate(table.name, type_, parts, seen) for type_, parts in found.items())
+    return tuple(
+        replace(_candidate(table.name, type_, parts), seen=seen, hudi=table.hudi.get(type_))
+        for type_, parts in found.items()
+    )
 
 
 def key_problem(table: TableState, filters: Sequence[Filter]) -> Problem | None:
@@ -112,7 +122,9 @@ def _wanted(
             yield one
 
 
-def _part(found: Measure, type_: CompactionType, *, spec: str, due_since: datetime) -> Part:
+def _part(found: Measure | TimelineMeasure, type_: CompactionType, *, spec: str, due_since: datetime) -> Part:
+    if isinstance(found, TimelineMeasure):
+        return _hudi_part(found.sizes, type_, due_since)
     if type_ is CompactionType.MINOR:
         saved = found.delta_files - found.buckets * (2 if found.delete_bytes else 1)
         return Part(spec, max(0, saved), 0, found.delta_bytes, due_since)
@@ -120,9 +132,16 @@ def _part(found: Measure, type_: CompactionType, *, spec: str, due_since: dateti
     return Part(spec, max(0, saved), found.delete_bytes, found.base_bytes + found.delta_bytes, due_since)
 
 
-def _candidate(table: str, type_: CompactionType, parts: list[tuple[str, Part]], seen: str) -> Candidate:
+def _hudi_part(found: SliceSizes, type_: CompactionType, due_since: datetime) -> Part:
+    """Return a Hudi table as a partition: a log compaction leaves one log file in each file group."""
+    if type_ is CompactionType.LOG_COMPACTION:
+        return Part("", found.small.files - found.small.groups, 0, found.small.bytes, due_since)
+    return Part("", found.logs.files, 0, found.logs.bytes + found.base_bytes, due_since)
+
+
+def _candidate(table: str, type_: CompactionType, parts: list[tuple[str, Part]]) -> Candidate:
     best = sorted(parts, key=lambda one: (-one[1].files_saved - one[1].delete_bytes, one[1].spec))
-    return Candidate(table, type_, best[0][0], tuple(part for _, part in best), seen)
+    return Candidate(table, type_, best[0][0], tuple(part for _, part in best))
 
 
 def startable(candidate: Candidate, *, late: datetime) -> Candidate:

@@ -73,7 +73,7 @@ def explain(
     if state is None and subject.table in look.memory.unread:
         return says(Word.NOT_LOOKED, "NotReadYet", "the controller has not read the table yet; its next looks do")
     if state is None:
-        message = f"the metastore had no managed table {subject.table} at the last look"
+        message = f"the metastore had no managed table and no Hudi table {subject.table} at the last look"
         return says(Word.NOT_FOUND, "TableNotFound", message)
     filters = tuple(map(parse_filter, spec.partitions.filters))
     if problem := state.problem or key_problem(state, filters):

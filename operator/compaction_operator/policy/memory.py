@@ -4,20 +4,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import Thresholds
 from compaction_operator.policy.measure import Measure
+from compaction_operator.policy.timeline import TimelineMeasure
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A partition ('' for an unpartitioned table) that has something to merge. `created` is in Unix seconds.
+    """A partition ('' for an unpartitioned or Hudi table) that has something to merge. `created` is in Unix seconds.
 
     `aborted_since` is when its aborted writes were first seen.
     """
 
     name: str
     created: int
-    measure: Measure
+    measure: Measure | TimelineMeasure
     aborted_since: datetime | None = None
 
     def aborted_for(self, now: datetime) -> timedelta:
@@ -64,6 +67,8 @@ class TableState:
     """A table as it was listed at `looked`. `version` is the text of its write ids then: each write changes it.
 
     While a `round` goes on, both are those of the round before, and '' if there was none.
+    Of a Hudi table, `version` stands for its timeline, `place` is a key that all names of its location share, and
+    `hudi` has the options of a compaction of each type.
     """
 
     name: str
@@ -75,6 +80,8 @@ class TableState:
     problem: Problem | None = None
     left_alone: LeftAlone | None = None
     round: Round | None = None
+    place: str | None = None
+    hudi: Mapping[CompactionType, HudiOptions] = field(default_factory=dict)
 
 
 @dataclass
@@ -83,11 +90,13 @@ class Memory:
 
     `unread` are the selected tables that must be listed and were not yet, and `matched` counts all that the globs
     select.
+    `external` are external tables that are no Hudi tables, by when this was read.
     `due_since` is by table and partition spec when the partitions that are due became so.
     """
 
     tables: dict[str, TableState] = field(default_factory=dict)
     due_since: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
+    external: Mapping[str, datetime] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
     matched: int = 0
 
@@ -100,6 +109,10 @@ class Memory:
     def large(self) -> list[TableState]:
         """The tables whose partitions are read over several looks."""
         return [one for one in self.tables.values() if one.round is not None]
+
+    def names_of_places(self) -> dict[str, str]:
+        """Return the Hudi table that stands for each place."""
+        return {one.place: one.name for one in self.tables.values() if one.place and one.hudi}
 
     def lacks(self, table: str) -> bool:
         """Whether a table must still be read before anything is decided on it."""

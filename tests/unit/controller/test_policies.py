@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from compaction_operator.api.compaction import CleanupOptions, CompactionType, TableCompactionSpec
+from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import LABEL_POLICY_UID, Thresholds
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.kube.client import GoneError, KubeError, Raw
@@ -12,9 +14,11 @@ from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.policies.standing import Known
+from compaction_operator.hudi import LogSizes, SliceSizes
 from compaction_operator.policy.choice import Usage
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import Memory, PartitionState, Problem, Round, TableState
+from compaction_operator.policy.timeline import TimelineMeasure
 from tests.unit.controller.sandbox import (
     NOON,
     Inline,
@@ -236,6 +240,65 @@ async def test_a_metastore_that_does_not_answer_changes_nothing_that_is_known() 
     ready = condition(status(box), "Ready")
     assert (ready["status"], ready["reason"]) == ("Unknown", "MetastoreUnavailable")
     assert status(box)["tables"] == before["tables"]
+
+
+PLACE = "/warehouse/lake/orders"
+
+
+def hudi_state(type_: CompactionType = CompactionType.LOG_COMPACTION, **options: Any) -> TableState:
+    """A Hudi table that is due for a compaction of a type."""
+    commits = 5 if type_ is CompactionType.COMPACTION else 1
+    measure = TimelineMeasure(commits, 5, SliceSizes(LogSizes(1, 5, 90), LogSizes(1, 5, 90), 1000))
+    return replace(
+        state("sales.orders"),
+        partitions=(PartitionState("", 100, measure),),
+        place=PLACE,
+        hudi={type_: HudiOptions(**options)},
+    )
+
+
+@runs
+async def test_a_due_hudi_table_gets_a_compaction_that_the_api_server_takes() -> None:
+    """It refuses options of the cleanup for it, and a size limit for a compaction."""
+    template = {"cleanup": {"gracePeriod": "10m"}, "deadline": "2h", "spark": {"driver": {"memory": "2g"}}}
+    limited = hudi_state(max_log_file_size_to_merge=2048, options={"hoodie.a": "b"})
+    box = await started(memory(limited), template=template)
+    (made,) = created(box)
+    spec = made["spec"]
+    assert (spec["type"], spec["deadline"], spec["spark"]["driver"]["memory"]) == ("LogCompaction", "7200s", "2g")
+    assert "partitions" not in spec or spec["partitions"] == []
+    assert TableCompactionSpec.model_validate(spec).cleanup == CleanupOptions()
+    assert (spec["hudi"]["options"], spec["hudi"]["maxLogFileSizeToMerge"]) == ({"hoodie.a": "b"}, "2KiB")
+    box = await started(memory(hudi_state(CompactionType.COMPACTION, clean=True)))
+    (made,) = created(box)
+    assert (made["spec"]["type"], made["spec"]["hudi"]["clean"]) == ("Compaction", True)
+    assert "maxLogFileSizeToMerge" not in made["spec"]["hudi"]
+
+
+@runs
+async def test_a_hudi_table_is_compacted_once_at_a_time_and_rests_after_it() -> None:
+    """Its location becomes known with the first attempt: from then on that is its key in the cluster."""
+    box = await started(memory(hudi_state()))
+    (raw,) = created(box)
+    box.kube.apply(ResourceKind.COMPACTION, {**raw, "status": {**raw["status"], "location": PLACE}})
+    await box.pass_time(60)
+    assert kept_back(box) == {"UnfinishedCompaction": 1}
+    await end(box)
+    await box.pass_time(60)
+    assert (kept_back(box), len(created(box))) == ({"NothingGained": 1}, 1)
+    assert box.work.ended.keys() == {"sales.orders"}
+
+
+@runs
+async def test_a_hand_made_compaction_by_location_or_by_another_name_keeps_a_hudi_table_back() -> None:
+    for table, known in (({"location": PLACE}, {}), ({"database": "sales", "name": "orders_rt"}, {"location": PLACE})):
+        box = Sandbox()
+        box.work.memory = memory(hudi_state())
+        raw = compaction_raw(suspend=True, type="LogCompaction", table=table)
+        box.kube.apply(ResourceKind.COMPACTION, {**raw, "status": known})
+        box.kube.apply(ResourceKind.POLICY, policy_raw())
+        await box.start()
+        assert (created(box), kept_back(box)) == ([], {"UnfinishedCompaction": 1})
 
 
 @runs

@@ -8,7 +8,8 @@ from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import Thresholds
 from compaction_operator.policy.measure import Measure, measure
-from compaction_operator.policy.thresholds import ThresholdError, due, overridden
+from compaction_operator.policy.thresholds import ThresholdError, checks, due, overridden
+from compaction_operator.policy.timeline import TimelineMeasure
 from tests.unit.acid.listings import listing
 
 TXNS = ValidTxnList(1000, frozenset(), frozenset(), None)
@@ -58,6 +59,33 @@ def test_directories_of_aborted_writes_count_apart() -> None:
 def test_the_defaults_are_those_of_hives_initiator(numbers: dict[str, int], type_: CompactionType | None) -> None:
     got = due(found(**numbers), Thresholds(), aborted_for=HOUR)
     assert (got and got.type) == type_
+
+
+@pytest.mark.parametrize(
+    ("commits", "blocks", "type_"),
+    [
+        (0, 0, None),
+        (4, 4, None),
+        (5, 0, CompactionType.COMPACTION),
+        (4, 5, CompactionType.LOG_COMPACTION),
+        (5, 5, CompactionType.COMPACTION),
+    ],
+)
+def test_a_hudi_table_is_due_as_hudi_decides_it(commits: int, blocks: int, type_: CompactionType | None) -> None:
+    """From the number on that its options name, not above it."""
+    measure = TimelineMeasure(commits, blocks)
+    got = due(measure, Thresholds(), aborted_for=HOUR)
+    assert (got and got.type) == type_
+    exceeded = [one.threshold for one in checks(measure, Thresholds(), aborted_for=HOUR) if one.exceeded]
+    assert bool(exceeded) == (got is not None)
+
+
+def test_hudis_own_table_properties_override_thresholds() -> None:
+    properties = {"hoodie.compact.inline.max.delta.commits": "24", "hoodie.log.compaction.blocks.threshold": "4"}
+    assert overridden(Thresholds(), properties) == Thresholds(delta_commits=24, log_blocks=4)
+    for name, text in (("compact.inline.max.delta.commits", "0"), ("log.compaction.blocks.threshold", "1")):
+        with pytest.raises(ThresholdError, match=f"hoodie.{name}"):
+            overridden(Thresholds(), {f"hoodie.{name}": text})
 
 
 def test_one_aborted_write_is_due_by_its_age() -> None:

@@ -21,6 +21,7 @@ from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState,
 from compaction_operator.policy.partitions import parse_filter
 from compaction_operator.policy.text import lines_of
 from compaction_operator.policy.thresholds import checks, due
+from compaction_operator.policy.timeline import TimelineMeasure
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -278,6 +279,19 @@ def test_a_table_that_was_written_to_since_it_was_read() -> None:
     stale = replace(look, memory=replace(look.memory, unread=frozenset({NAME})))
     assert why(stale).verdict == "NotDue"
     assert "changed since it was read" in why(stale).message
+
+
+def test_a_hudi_table_has_numbers_of_its_own() -> None:
+    table = state(PartitionState("", 100, TimelineMeasure(4, 2)), thresholds=Thresholds(delta_commits=8))
+    found = why(looked(table))
+    assert (found.reason, found.message) == (
+        "BelowThresholds",
+        "no threshold is exceeded; nearest: deltaCommits 4 of 8",
+    )
+    assert found.partitions
+    (one,) = found.partitions.nearest
+    numbers = [(number.threshold, number.value, number.limit, number.from_table) for number in one.numbers]
+    assert numbers == [("deltaCommits", 4, 8, True), ("logBlocks", 2, 5, False)]
 
 
 def test_a_table_whose_partitions_are_read_over_several_looks() -> None:

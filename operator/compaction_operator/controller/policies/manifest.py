@@ -4,7 +4,7 @@ from typing import Any
 
 from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api import policy as policy_api
-from compaction_operator.api.compaction import TableCompactionSpec, TableRef
+from compaction_operator.api.compaction import CleanupOptions, TableCompactionSpec, TableRef
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_FAILURES, ANNOTATION_SEEN, LABEL_POLICY_UID
 from compaction_operator.controller.kube.resources import Policy
@@ -18,12 +18,15 @@ def compaction_manifest(policy: Policy, candidate: Candidate, *, name: str, fail
     """Return the TableCompaction for a candidate, after failures in a row. It is deleted with its policy."""
     database, _, table = candidate.table.partition(".")
     template = policy.spec.template
+    # NB: the cleanup of a Hudi table is Hudi's own; the API server refuses options of it.
+    cleanup = CleanupOptions() if candidate.hudi else template.cleanup
     spec = TableCompactionSpec(
         warehouse=policy.spec.warehouse,
         table=TableRef(database=database, name=table),
         partitions=tuple(part.spec for part in candidate.parts if part.spec),
         type=candidate.type,
-        cleanup=template.cleanup,
+        hudi=candidate.hudi,
+        cleanup=cleanup,
         spark=template.spark,
         retry=template.retry,
         allow_auto_compaction=template.allow_auto_compaction,

@@ -137,9 +137,9 @@ class PolicyRunner:
         await self._act(upkeep, policy, memory)
         return AGAIN if memory.is_new else policy.spec.interval
 
-    def _known(self, policy: Policy) -> Known:
+    def _known(self, policy: Policy, memory: Memory) -> Known:
         cache = self._services.cache
-        return known_of(policy, cache.compactions.all(), cache.place)
+        return known_of(policy, cache.compactions.all(), cache.place, memory.names_of_places())
 
     def _refused(self, policy: Policy, now: datetime) -> CompactionPolicyStatus | None:
         """Return the status of a policy that cannot work at all, None if it can."""
@@ -184,7 +184,7 @@ class PolicyRunner:
         NB: the status is written against the version that was decided on. So a policy that was suspended, changed or
         deleted meanwhile creates nothing: the write fails.
         """
-        now, known = self._services.clock(), self._known(policy)
+        now, known = self._services.clock(), self._known(policy, memory)
         when = hours(policy.spec, now)
         created, pool = self._created(upkeep), self._services.pools.of_warehouse(policy.spec.warehouse).surveys
         decision = await run_in(pool, plan, policy.spec, memory, known, created=created, when=when, now=now)
@@ -212,7 +212,7 @@ class PolicyRunner:
         if self._upkeeps.get(policy.key) is not upkeep or upkeep.policy.meta.generation != policy.meta.generation:
             return False
         others = (one for one in self._upkeeps.values() if one.policy.spec.warehouse == policy.spec.warehouse)
-        taken = self._known(policy).unfinished.union(*map(self._created, others))
+        taken = self._known(policy, upkeep.memory).unfinished.union(*map(self._created, others))
         return table not in taken and hours(policy.spec, self._services.clock()).open
 
     def _created(self, upkeep: _Upkeep) -> set[str]:
@@ -248,4 +248,4 @@ class PolicyRunner:
 
 def _what_listing_reads(spec: CompactionPolicySpec) -> tuple[Any, ...]:
     """Return what the memory of a table depends on."""
-    return spec.warehouse, spec.thresholds, spec.template.allow_auto_compaction
+    return spec.warehouse, spec.thresholds, spec.template.allow_auto_compaction, spec.template.hudi

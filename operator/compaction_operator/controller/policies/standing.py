@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
 from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_FAILURES, ANNOTATION_SEEN
@@ -44,15 +45,26 @@ class Known:
         return {database: Usage(running[database], size[database]) for database in running}
 
 
-def known_of(policy: Policy, compactions: Iterable[Compaction], place: Callable[[TableKey], TableKey]) -> Known:
-    """Return what the cluster's compactions mean for a policy; `place` maps the names of one table to one key."""
-    warehouse = place(TableKey.of(policy.spec.warehouse, "", "")).warehouse
-    of_warehouse = [one for one in compactions if not one.is_hudi and place(one.table).warehouse == warehouse]
+def known_of(
+    policy: Policy,
+    compactions: Iterable[Compaction],
+    place: Callable[[TableKey], TableKey],
+    hudi: Mapping[str, str] = MappingProxyType({}),
+) -> Known:
+    """Return what the cluster's compactions mean for a policy.
+
+    `place` maps the names of one table to one key. `hudi` has the Hudi table that stands for each place.
+    """
+    everything = list(compactions)
+    of_warehouse = [one for one in everything if _in_warehouse(policy.spec.warehouse, one, place)]
     mine = [one for one in of_warehouse if is_of(one, policy)]
     past: defaultdict[str, list[Past]] = defaultdict(list)
     for earlier in sorted((past_of(one) for one in mine if one.ended), key=lambda found: (found.ended, found.name)):
         past[earlier.table].append(earlier)
-    return Known(mine, past, frozenset(table_of(one) for one in of_warehouse if not one.ended))
+    unfinished = {table_of(one) for one in of_warehouse if not one.ended}
+    # A Hudi table has one key in all warehouses, and may have several names, or none.
+    unfinished.update(hudi[one.table.table] for one in everything if not one.ended and one.table.table in hudi)
+    return Known(mine, past, frozenset(unfinished))
 
 
 def last_ended(
@@ -62,11 +74,17 @@ def last_ended(
 
     `place` is as for `known_of`.
     """
-    shared, found = place(TableKey.of(warehouse, "", "")).warehouse, dict[str, datetime]()
+    found: dict[str, datetime] = {}
     for one in resources:
-        if one.ended and place(one.table).warehouse == shared:
+        if one.ended and _in_warehouse(warehouse, one, place):
             found[table_of(one)] = max(ended_at(one), found.get(table_of(one), ended_at(one)))
     return found
+
+
+def _in_warehouse(warehouse: str, one: Compaction | Cleanup, place: Callable[[TableKey], TableKey]) -> bool:
+    """Whether a compaction or cleanup names its table in a warehouse, or in one with the same metastore."""
+    named, wanted = (place(TableKey.of(name, "", "")) for name in (one.spec.warehouse, warehouse))
+    return named == wanted
 
 
 def is_of(compaction: Compaction, policy: Policy) -> bool:
