@@ -172,8 +172,9 @@ def test_two_names_of_one_place_are_one_table(tmp_path: Path) -> None:
     lake = HudiLake(tmp_path)
     lake.add_hudi("orders_ro")
     lake.add_hudi("orders_rt", place="orders_ro", location=f"file:{tmp_path}/orders_ro/")
-    for _ in range(2):
-        memory = lake.look()
+    memory = Memory()
+    for _ in range(3):
+        memory = lake.look(memory)
         assert (problem(memory, "sales.orders_ro"), problem(memory, "sales.orders_rt")) == (None, "SameTable")
     assert memory.names_of_places() == {str(tmp_path / "orders_ro"): "sales.orders_ro"}
     lake.metastore.tables.pop("sales.orders_ro")
