@@ -24,6 +24,9 @@ ANNOTATION_FAILURES = "compaction.dev/policy-failures"
 ANNOTATION_SEEN = "compaction.dev/policy-seen"
 """Annotation of such a TableCompaction: a hash of the table's write ids when it was decided on."""
 
+SMALL_FILE = 16 * 1024**2
+"""The size in bytes below which a file is small, unless a policy says otherwise."""
+
 MAX_NEXT = 20
 MAX_KEPT_BACK = 30
 
@@ -49,13 +52,17 @@ class Partitions(ReadModel):
 class Thresholds(ReadModel):
     """When a partition is due, as Hive's Initiator decides it, or a Hudi table, as Hudi's scheduler decides it.
 
-    The defaults are theirs.
+    The defaults are theirs. `small_files`, of less than `small_file_size` bytes, and `delete_percent` are this
+    project's own and None by default: they do not count.
     """
 
     deltas: int = 10
     delta_percent: int = 10
     aborted_writes: int = 1000
     aborted_age: Duration = 43200.0
+    small_files: int | None = None
+    small_file_size: Size = SMALL_FILE
+    delete_percent: int | None = None
     delta_commits: int = 5
     log_blocks: int = 5
 

@@ -286,7 +286,7 @@ class Surveyor:
         found, left_alone = list[PartitionState](), None
         for one, listed in self._listings(table, names):
             try:
-                got = measure(_listing(listed), ids, txns)
+                got = measure(_listing(listed), ids, txns, small=self.spec.thresholds.small_file_size)
             except UNREADABLE as error:
                 log.info("partition %r of %s.%s is left alone: %s", one.name, table.database, table.name, error)
                 left_alone = _together(left_alone, LeftAlone(1, one.name, str(error)))

@@ -3,7 +3,7 @@
 A Hudi table is due as Hudi's scheduler decides it (ScheduleCompactionActionExecutor with the trigger NUM_COMMITS).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -19,6 +19,8 @@ PREFIX = "compactorthreshold."
 DELTAS = "hive.compactor.delta.num.threshold"
 DELTA_RATIO = "hive.compactor.delta.pct.threshold"
 ABORTED_WRITES = "hive.compactor.abortedtxn.threshold"
+SMALL_FILES = "compaction.dev/policy.smallFiles"
+DELETE_PERCENT = "compaction.dev/policy.deletePercent"
 DELTA_COMMITS = "hoodie.compact.inline.max.delta.commits"
 LOG_BLOCKS = "hoodie.log.compaction.blocks.threshold"
 """Hudi's own names, as they may be in a table's properties."""
@@ -42,6 +44,8 @@ def overridden(thresholds: Thresholds, parameters: Mapping[str, str]) -> Thresho
         "deltas": _number(parameters, PREFIX + DELTAS),
         "delta_percent": _number(parameters, PREFIX + DELTA_RATIO, factor=100),
         "aborted_writes": _number(parameters, PREFIX + ABORTED_WRITES),
+        "small_files": _number(parameters, SMALL_FILES),
+        "delete_percent": _number(parameters, DELETE_PERCENT),
         "delta_commits": _number(parameters, DELTA_COMMITS, least=1),
         "log_blocks": _number(parameters, LOG_BLOCKS, least=2),
     }
@@ -52,7 +56,8 @@ def due(found: Measure | TimelineMeasure, thresholds: Thresholds, *, aborted_for
     """Return what a partition needs, None if nothing; `aborted_for` is how long its aborted writes are known.
 
     The order is Hive's: aborted writes, then the ratio of deltas to base, then the number of deltas, which asks for a
-    major compaction where there is no base. NB: a single delta without a base is nothing to merge.
+    major compaction where there is no base. NB: a single delta without a base is nothing to merge. The thresholds that
+    Hive does not have come last.
     """
     if isinstance(found, TimelineMeasure):
         return _due_by_commits(found, thresholds)
@@ -66,7 +71,24 @@ def due(found: Measure | TimelineMeasure, thresholds: Thresholds, *, aborted_for
     if found.deltas > max(1, thresholds.deltas):
         type_ = CompactionType.MINOR if found.base_bytes else CompactionType.MAJOR
         return Due(type_, f"{counted(found.deltas, 'delta')} > {thresholds.deltas}")
+    return _due_beside_hive(found, thresholds)
+
+
+def _due_beside_hive(found: Measure, thresholds: Thresholds) -> Due | None:
+    """Return what a partition needs by the thresholds that Hive does not have."""
+    data = found.base_bytes + found.delta_bytes - found.delete_bytes
+    if thresholds.delete_percent is not None and found.delete_bytes * 100 > data * thresholds.delete_percent:
+        share = f"delete events are {found.delete_bytes * 100 // (data or 1)}% of the data"
+        return Due(CompactionType.MAJOR, f"{share} > {thresholds.delete_percent}%")
+    if thresholds.small_files is not None and _small_files(found) > thresholds.small_files:
+        minor = found.base_bytes and found.small_files > thresholds.small_files
+        type_ = CompactionType.MINOR if minor else CompactionType.MAJOR
+        return Due(type_, f"{counted(_small_files(found), 'small file')} > {thresholds.small_files}")
     return None
+
+
+def _small_files(found: Measure) -> int:
+    return found.small_files + found.small_base_files
 
 
 def _due_by_commits(found: TimelineMeasure, thresholds: Thresholds) -> Due | None:
@@ -110,7 +132,17 @@ def checks(found: Measure | TimelineMeasure, thresholds: Thresholds, *, aborted_
         Check("abortedAge", age, thresholds.aborted_age, age > thresholds.aborted_age),
         Check("deltaPercent", share, thresholds.delta_percent, above),
         Check("deltas", found.deltas, thresholds.deltas, too_many),
+        *_checks_beside_hive(found, thresholds),
     )
+
+
+def _checks_beside_hive(found: Measure, thresholds: Thresholds) -> Iterator[Check]:
+    data = found.base_bytes + found.delta_bytes - found.delete_bytes
+    if (limit := thresholds.delete_percent) is not None:
+        share = round(found.delete_bytes * 100 / data, 1) if data else None
+        yield Check("deletePercent", share, limit, found.delete_bytes * 100 > data * limit)
+    if (limit := thresholds.small_files) is not None:
+        yield Check("smallFiles", _small_files(found), limit, _small_files(found) > limit)
 
 
 def _number(parameters: Mapping[str, str], name: str, *, factor: int = 1, least: int = 0) -> int | None:
