@@ -18,6 +18,9 @@ LABEL_POLICY_UID = "compaction.dev/policy-uid"
 ANNOTATION_BYTES = "compaction.dev/policy-bytes"
 """Annotation of such a TableCompaction: the bytes that its files had when it was decided on."""
 
+ANNOTATION_CPU = "compaction.dev/policy-cpu-milliseconds"
+"""Annotation of such a TableCompaction: the CPU time that it was expected to take when it was decided on."""
+
 ANNOTATION_FAILURES = "compaction.dev/policy-failures"
 """Annotation of such a TableCompaction: how many of its table and type failed in a row before it."""
 
@@ -130,9 +133,9 @@ class CompactionPolicySpec(ReadModel):
     - `min_interval` is the least time between the end of a table's compaction and the next one's start.
     - `max_delay` is how long a partition may be due before its table goes first, whatever its score, and the partition
       may exceed the budget.
-    - `database_share` is the percentage of `max_concurrent` and of `bytes_per_window` that one database gets at most.
-    - `bytes_per_window` limits the bytes to read of all compactions started in a window; without
-      windows, in 24 hours.
+    - `database_share` is the percentage of `max_concurrent` and of both budgets that one database gets at most.
+    - `bytes_per_window` limits the bytes to read of all compactions started in a window, `core_hours_per_window` their
+      CPU time; without windows, in 24 hours.
     """
 
     warehouse: str
@@ -145,6 +148,7 @@ class CompactionPolicySpec(ReadModel):
     max_delay: Duration = 86400.0
     max_concurrent: int = 5
     bytes_per_window: Size | None = None
+    core_hours_per_window: int | None = None
     database_share: int = 100
     history: History = History()
     template: Template = Template()
@@ -193,10 +197,11 @@ class NextTable(ReadModel):
 
 
 class Budget(ReadModel):
-    """The bytes of the compactions that were started since a time."""
+    """The bytes and CPU seconds of the compactions that were started since a time."""
 
     since: str
     bytes_used: int
+    cpu_seconds_used: int = 0
 
 
 class CompactionPolicyStatus(ReadModel):

@@ -319,6 +319,31 @@ async def test_what_a_database_has_is_counted_over_the_looks() -> None:
     assert (len(created(box)), kept_back(box)["DatabaseShare"]) == (1, 1)
 
 
+@runs
+async def test_core_hours_count_as_expected_and_then_as_they_were() -> None:
+    """What the first compaction took says what is to be expected of the next one."""
+    large = replace(DELTAS, delta_bytes=2**30, base_bytes=2**40)
+    box = await started(memory(state("sales.orders", large)), coreHoursPerWindow=1)
+    (raw,) = created(box)
+    assert raw["metadata"]["annotations"]["compaction.dev/policy-cpu-milliseconds"] == "51200"
+    assert (status(box)["budget"]["bytesUsed"], status(box)["budget"]["cpuSecondsUsed"]) == (2**30, 51)
+    await box.pass_time(60)
+    assert status(box)["budget"]["cpuSecondsUsed"] == 51
+    await end(box)
+    await box.pass_time(60)
+    assert status(box)["budget"]["cpuSecondsUsed"] == 51
+    ended = box.kube.get(ResourceKind.COMPACTION, raw["metadata"]["name"])
+    taken = {**ended["status"], "cpuMilliseconds": 1_000_000}
+    box.kube.apply(ResourceKind.COMPACTION, {**ended, "status": taken})
+    box.work.memory = memory(state("sales.parts", large))
+    await box.pass_time(60)
+    assert created(box)[-1]["metadata"]["annotations"]["compaction.dev/policy-cpu-milliseconds"] == "1000000"
+    assert status(box)["budget"]["cpuSecondsUsed"] == 2000
+    box.work.memory = memory(state("sales.more", replace(large, delta_bytes=2**31)))
+    await box.pass_time(60)
+    assert kept_back(box) == {"BudgetSpent": 1}
+
+
 def test_a_compaction_that_the_watch_has_not_brought_counts_for_its_database() -> None:
     found = Known((), {}, frozenset()).of_databases({"sales.a", "sales.b", "hr.c"}, NOON)
     assert found == {"sales": Usage(running=2), "hr": Usage(running=1)}

@@ -9,7 +9,17 @@ import pytest
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import CompactionPolicySpec, History, Tables
 from compaction_operator.policy.candidates import MAX_PARTITIONS, Candidate, Part, startable
-from compaction_operator.policy.choice import Hold, Outcome, Past, Standing, Usage, choose, failures, waits_since
+from compaction_operator.policy.choice import (
+    CORE_HOUR,
+    Hold,
+    Outcome,
+    Past,
+    Standing,
+    Usage,
+    choose,
+    failures,
+    waits_since,
+)
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.naming import compaction_name
 
@@ -220,6 +230,42 @@ def test_a_compaction_of_a_partition_begins_its_wait_again() -> None:
     assert waits_since([before, other, whole], "p=1", since) == NOON - HOUR
 
 
+HOUR_EACH = {CompactionType.MINOR: CORE_HOUR / MIB}
+"""A compaction takes a core-hour for each MiB."""
+
+
+@pytest.mark.parametrize(
+    ("used", "limits", "taken", "hold"),
+    [
+        (0, {"core_hours_per_window": 3}, 3, None),
+        (2, {"core_hours_per_window": 3}, 1, None),
+        (3, {"core_hours_per_window": 3}, 5, Hold.BUDGET_SPENT),
+        (0, {"core_hours_per_window": 3, "bytes_per_window": 2 * MIB}, 2, None),
+        (0, {"core_hours_per_window": 2, "bytes_per_window": 3 * MIB}, 2, None),
+        (0, {"core_hours_per_window": 4, "database_share": 50}, 2, None),
+        (0, {"core_hours_per_window": 1, "database_share": 50}, 5, Hold.BUDGET_TOO_SMALL),
+    ],
+)
+def test_core_hours_are_a_budget_beside_the_bytes(
+    used: int, limits: dict[str, Any], taken: int, hold: Hold | None
+) -> None:
+    on = standing(used_cpu=used * CORE_HOUR, rates=HOUR_EACH)
+    (one,) = choose([candidate("a.b", parts=5)], on, spec(**limits), NOON)
+    assert (len(one.candidate.parts), one.hold) == (taken, hold)
+
+
+def test_each_start_uses_up_core_hours_by_what_its_type_takes() -> None:
+    """A type of which nothing is known takes the default."""
+    found = [candidate("a.a", files=9), candidate("a.b", files=8, minor=False), candidate("a.c", files=7)]
+    limits = spec(core_hours_per_window=2)
+    assert [one.hold for one in choose(found, standing(rates=HOUR_EACH), limits, NOON)] == [
+        None,
+        None,
+        Hold.BUDGET_SPENT,
+    ]
+    assert standing().cpu_of(candidate("a.b", parts=2)) == 100
+
+
 def test_names_are_deterministic_and_follow_from_the_previous_one() -> None:
     def name(table: str = "sales.Orders", previous: str | None = None) -> str:
         return compaction_name(policy_uid="u", table=table, type_=CompactionType.MINOR, previous=previous)
@@ -243,5 +289,6 @@ def test_the_history_keeps_the_newest_and_failed_ones_longer() -> None:
 def test_the_history_keeps_what_decisions_still_read() -> None:
     """Within the pause of a table, and what has used up the budget."""
     found = [past("rests", ago=HOUR / 2), past("counts", ago=3 * HOUR), past("old", ago=9 * HOUR)]
-    limits = spec(history=History(succeeded=0), bytes_per_window=MIB)
-    assert [one.name for one in expired(found, limits, budget_since=NOON - 8 * HOUR, now=NOON)] == ["old"]
+    for budget in ({"bytes_per_window": MIB}, {"core_hours_per_window": 1}):
+        limits = spec(history=History(succeeded=0), **budget)
+        assert [one.name for one in expired(found, limits, budget_since=NOON - 8 * HOUR, now=NOON)] == ["old"]

@@ -9,7 +9,7 @@ from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolic
 from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.candidates import Candidate, candidates_of, key_problem, startable
-from compaction_operator.policy.choice import Past, Standing, Verdict, choose, waits_since
+from compaction_operator.policy.choice import Past, Standing, Usage, Verdict, choose, waits_since
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.memory import Memory, Problem
 from compaction_operator.policy.partitions import Filter, parse_filter
@@ -32,14 +32,15 @@ class Hours:
 class Plan:
     """What a policy decides: a verdict for each candidate in their order, and the compactions to delete.
 
-    `problems` are why tables that the globs select are left alone, by table. `due_since` is that of `Memory`.
+    `problems` are why tables that the globs select are left alone, by table. `due_since` is that of `Memory`, and
+    `standing` what was decided on.
     """
 
     verdicts: Sequence[Verdict]
     expired: Sequence[Past]
     problems: Mapping[str, Problem]
     due_since: Mapping[str, Mapping[str, datetime]]
-    used: int
+    standing: Standing
 
     @property
     def starting(self) -> list[Verdict]:
@@ -80,14 +81,21 @@ def plan(
         for state in states
         for one in candidates_of(state, spec.partitions, filters, now, due_since=waits.get(state.name, {}))
     ]
-    used = known.used(when.budget_since)
+    databases = known.of_databases(created, when.budget_since)
+    used = Usage(
+        known.running + len(created),
+        sum(one.bytes for one in databases.values()),
+        sum(one.cpu for one in databases.values()),
+    )
     standing = Standing(
         past=known.past,
         unfinished=known.unfinished.union(created),
-        running=known.running + len(created),
-        used=used,
+        running=used.running,
+        used=used.bytes,
+        used_cpu=used.cpu,
+        rates=known.rates,
         window_open=when.open,
-        databases=known.of_databases(created, when.budget_since),
+        databases=databases,
     )
     late = now - timedelta(seconds=spec.max_delay)
     ended = [one for past in known.past.values() for one in past]
@@ -96,7 +104,7 @@ def plan(
         expired=expired(ended, spec, budget_since=when.budget_since, now=now),
         problems=_problems(memory, filters),
         due_since=_due_since(found, memory, waits),
-        used=used,
+        standing=standing,
     )
 
 

@@ -196,7 +196,8 @@ class PolicyRunner:
             for verdict in decision.starting:
                 if not self._may_still_start(upkeep, policy, verdict.candidate.table):
                     break
-                look.created[verdict.candidate.table] = await self._create(upkeep, policy, known, verdict)
+                cpu = decision.standing.cpu_of(verdict.candidate)
+                look.created[verdict.candidate.table] = await self._create(upkeep, policy, known, verdict, cpu=cpu)
         except KubeError as error:
             # People do not see the log. Examples: a quota, an admission policy.
             upkeep.look = replace(look, refusal=str(error))
@@ -228,13 +229,13 @@ class PolicyRunner:
         if upkeep.policy is policy:
             upkeep.policy = written
 
-    async def _create(self, upkeep: _Upkeep, policy: Policy, known: Known, verdict: Verdict) -> str:
-        """Create a compaction and return its name."""
+    async def _create(self, upkeep: _Upkeep, policy: Policy, known: Known, verdict: Verdict, *, cpu: int) -> str:
+        """Create a compaction that is expected to take so many CPU milliseconds; return its name."""
         found, past = verdict.candidate, known.past.get(verdict.candidate.table, ())
         previous = past[-1].name if past else None
         name = compaction_name(policy_uid=policy.meta.uid, table=found.table, type_=found.type, previous=previous)
         log.info("policy %s: compaction %s of %s: %s", policy.key, name, found.table, found.reason)
-        manifest = compaction_manifest(policy, found, name=name, failures=failures(past, found.type))
+        manifest = compaction_manifest(policy, found, name=name, failures=failures(past, found.type), cpu=cpu)
         await self._services.cluster.create_compaction(manifest)
         key = Key(ResourceKind.COMPACTION, policy.meta.namespace, name)
         upkeep.created[key] = found.table, self._services.ticks()

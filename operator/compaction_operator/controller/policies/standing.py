@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 
+from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
-from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_FAILURES, ANNOTATION_SEEN
+from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_CPU, ANNOTATION_FAILURES, ANNOTATION_SEEN
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy, TableKey
 from compaction_operator.controller.kube.times import parse_time
@@ -31,18 +32,28 @@ class Known:
         """How many compactions of the policy have not ended."""
         return sum(not one.ended for one in self.mine)
 
-    def used(self, since: datetime) -> int:
-        """Return the bytes of the policy's compactions that were created since a time."""
-        return sum(bytes_of(one) for one in self.mine if one.meta.created >= since)
-
     def of_databases(self, created: Collection[str], since: datetime) -> dict[str, Usage]:
-        """Return what each database has of the policy. `created` are tables with a compaction that is not in `mine`."""
-        running, size = Counter(map(database_of, created)), Counter[str]()
+        """Return what each database has of the policy: what runs, and what was created since a time.
+
+        `created` are tables with a compaction that is not in `mine`.
+        """
+        running, size, cpu = Counter(map(database_of, created)), Counter[str](), Counter[str]()
         for one in self.mine:
             database = database_of(table_of(one))
             running[database] += not one.ended
             size[database] += bytes_of(one) if one.meta.created >= since else 0
-        return {database: Usage(running[database], size[database]) for database in running}
+            cpu[database] += cpu_of(one) if one.meta.created >= since else 0
+        return {database: Usage(running[database], size[database], cpu[database]) for database in running}
+
+    @property
+    def rates(self) -> dict[CompactionType, float]:
+        """The CPU milliseconds for each byte that was to be read, by type, of the policy's compactions that say so."""
+        size, cpu = Counter[CompactionType](), Counter[CompactionType]()
+        for one in self.mine:
+            if one.status.cpu_milliseconds and bytes_of(one):
+                size[one.spec.type] += bytes_of(one)
+                cpu[one.spec.type] += one.status.cpu_milliseconds
+        return {type_: cpu[type_] / size[type_] for type_ in cpu}
 
 
 def known_of(
@@ -126,6 +137,15 @@ def ended_at(one: Compaction | Cleanup) -> datetime:
 def bytes_of(compaction: Compaction) -> int:
     """Return the bytes that a compaction was expected to read, 0 if nothing says so."""
     return _number(compaction, ANNOTATION_BYTES)
+
+
+def cpu_of(compaction: Compaction) -> int:
+    """Return the CPU milliseconds that a compaction's tasks took, or were expected to take if that is not known.
+
+    NB: what a failed attempt took is not known, and the status has 0 for it.
+    """
+    taken = compaction.status.cpu_milliseconds if compaction.ended else None
+    return taken or _number(compaction, ANNOTATION_CPU)
 
 
 def _number(compaction: Compaction, annotation: str) -> int:
