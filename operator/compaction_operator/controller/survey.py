@@ -133,9 +133,8 @@ class Surveyor:
         owners = {state.place: name for name, state in known.items() if state.place and not _is_alias(state)}
         look = Timelines(self.open_storage, self.warehouse, self.spec, self.now, owners, self.silent)
         found = sorted(name for name, table in tables.items() if isinstance(table, Table) and table.is_hudi)
-        hudi = self._first(found, known)
-        for name in hudi:
-            if isinstance(table := tables[name], Table):
+        for name in self._first(found, known):
+            if isinstance(table := tables[name], Table) and not look.has_read_enough:
                 known[name] = look.state(name, table, known.get(name))
         for name in timelines:
             if name not in found and not isinstance(tables.get(name), MetastoreError):

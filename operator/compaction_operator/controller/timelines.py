@@ -1,5 +1,6 @@
 """Looks at Hudi tables for a policy: the timeline of each, and the log files of those that are due. Without Hudi."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -29,8 +30,10 @@ from compaction_operator.policy.thresholds import ThresholdError, due, overridde
 from compaction_operator.policy.timeline import TimelineMeasure
 from compaction_operator.storage import EntryKind, Storage, StorageError, is_passing, join, normal, place_of
 
-FOLDERS_OF_TABLE = 5_000
-"""Folders of a due table to list for the sizes of its log files. Those beyond do not count."""
+FOLDERS_OF_TABLE = 1_000
+FOLDERS_AT_ONCE = 2_000
+"""Folders to list in one look for the sizes of log files: of one table, where those beyond do not count, and after how
+many no other table follows."""
 
 SAME_TABLE = "SameTable"
 """The problem of a table that is another one by another name, such as `orders_rt` of `orders_ro`."""
@@ -43,7 +46,7 @@ class Timelines:
     """The Hudi tables of one look.
 
     `owners` has the table that stands for each place, as a table may have several names. `silent` are the stores that
-    did not answer in this look.
+    did not answer in this look, and `folders` counts what was listed for the sizes of log files, by table.
     """
 
     open_storage: Callable[[str], Storage]
@@ -52,6 +55,12 @@ class Timelines:
     now: datetime
     owners: dict[str, str]
     silent: set[int] = field(default_factory=set)
+    folders: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def has_read_enough(self) -> bool:
+        """Whether the other tables are to be read in the next look."""
+        return self.folders.total() >= FOLDERS_AT_ONCE
 
     def state(self, name: str, table: Table, old: TableState | None) -> TableState:
         """Return what is known of a table after its timeline was read."""
@@ -111,26 +120,31 @@ class Timelines:
             return ()
         if due(found, state.thresholds, aborted_for=timedelta()):
             limit = state.hudi[CompactionType.LOG_COMPACTION].max_log_file_size_to_merge
-            sizes = sizes_of(_files(storage, hudi.location), hudi, pending=commits.pending, limit=limit)
+            files = self._files(state.name, storage, hudi.location)
+            sizes = sizes_of(files, hudi, pending=commits.pending, limit=limit)
             found = replace(found, sizes=sizes)
         return (PartitionState("", table.create_time, found),)
+
+    def _files(self, name: str, storage: Storage, location: str) -> Iterator[tuple[str, str, int]]:
+        """Yield folder, name and size of the files of a table, without those of its timeline and metadata table.
+
+        The folders with the last names come first: of partitions by date these are the ones that are written to.
+        """
+        left = [location]
+        while left and self.folders[name] < FOLDERS_OF_TABLE:
+            folder = left.pop()
+            self.folders[name] += 1
+            for entry in storage.list(folder):
+                if entry.kind is EntryKind.FILE:
+                    yield folder, entry.name, entry.size
+                elif entry.kind is EntryKind.DIRECTORY and not entry.name.startswith("."):
+                    left.append(join(folder, entry.name))
 
 
 def _same(old: TableState, new: TableState) -> bool:
     """Whether what is known of a table's files still holds: neither its timeline nor what decides has changed."""
     known = (old.version, old.thresholds, old.hudi)
     return old.problem is None and known == (new.version, new.thresholds, new.hudi)
-
-
-def _files(storage: Storage, location: str) -> Iterator[tuple[str, str, int]]:
-    """Yield folder, name and size of the files of a table, without those of its timeline and metadata table."""
-    folders = [location]
-    for folder in folders:
-        for entry in storage.list(folder):
-            if entry.kind is EntryKind.FILE:
-                yield folder, entry.name, entry.size
-            elif entry.kind is EntryKind.DIRECTORY and not entry.name.startswith("."):
-                folders += [join(folder, entry.name)] if len(folders) < FOLDERS_OF_TABLE else []
 
 
 def _alias(name: str, owner: str, location: str) -> Problem:

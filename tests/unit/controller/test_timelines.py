@@ -13,6 +13,7 @@ import pytest
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import CompactionPolicySpec, HudiTemplate, Tables, Template, Thresholds
 from compaction_operator.controller import survey, timelines
+from compaction_operator.controller.timelines import Timelines
 from compaction_operator.controller.work import Work
 from compaction_operator.metastore import Table
 from compaction_operator.policy.candidates import Candidate, candidates_of
@@ -184,13 +185,13 @@ def test_two_names_of_one_place_are_one_table(tmp_path: Path) -> None:
 def test_log_files_are_read_again_only_if_something_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed, plain = list[str](), timelines._files
+    listed, plain = list[str](), Timelines._files
 
-    def counted(storage: Storage, place: str) -> Iterator[tuple[str, str, int]]:
+    def counted(self: Timelines, name: str, storage: Storage, place: str) -> Iterator[tuple[str, str, int]]:
         listed.append(place)
-        return plain(storage, place)
+        return plain(self, name, storage, place)
 
-    monkeypatch.setattr(timelines, "_files", counted)
+    monkeypatch.setattr(Timelines, "_files", counted)
     lake = HudiLake(tmp_path)
     lake.add_hudi("orders")
     first = lake.look()
@@ -245,6 +246,35 @@ def test_of_many_hudi_tables_some_are_read_in_each_look(tmp_path: Path, monkeypa
     second = lake.look(first)
     assert {name for name, one in second.tables.items() if one.looked == lake.now} == {"sales.c", "sales.a"}
     assert not second.unread
+
+
+def test_of_a_table_with_very_many_folders_the_last_ones_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "FOLDERS_OF_TABLE", 3)
+    lake = HudiLake(tmp_path)
+    lake.add_hudi("orders")
+    for day in ("0", "2"):
+        shutil.copytree(tmp_path / "orders/day=1", tmp_path / f"orders/day={day}")
+    shutil.rmtree(tmp_path / "orders/day=2")
+    (tmp_path / "orders/day=2").mkdir()
+    assert candidate(lake.look().tables["sales.orders"]).bytes == 1040
+
+
+def test_after_very_many_folders_no_other_table_is_read_in_a_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "FOLDERS_AT_ONCE", 2)
+    lake = HudiLake(tmp_path)
+    for name in ("a", "b"):
+        lake.add_hudi(name)
+    first = lake.look()
+    assert (set(first.tables), set(first.unread)) == ({"sales.a"}, {"sales.b"})
+    lake.commit("a", 5)
+    lake.now += HOUR
+    second = lake.look(first)
+    assert (set(second.tables), second.tables["sales.a"].looked) == ({"sales.a", "sales.b"}, NOON)
+    assert lake.look(second).tables["sales.a"].looked == lake.now
 
 
 def test_a_managed_hudi_table_and_one_that_was_made_again_as_another(tmp_path: Path) -> None:
