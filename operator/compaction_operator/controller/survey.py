@@ -1,7 +1,7 @@
 """Survey: a look at a warehouse for one policy. It lists only the tables that have changed since the last look.
 
-Of Hive's calls it makes one for the names of all tables, one for the transactions, one for the write ids of each 500
-tables, and a few for each table that has changed.
+Of Hive's calls it makes two for the names of all tables, one for the transactions, one for the write ids of each 500
+tables, and a few for each table that has changed. Hudi tables are looked at in turns (`Timelines`).
 """
 
 import logging
@@ -53,7 +53,7 @@ PARTITIONS_AT_ONCE = 20_000
 comes with the next looks (`Round`)."""
 EXTERNAL_AT_ONCE = 2_000
 EXTERNAL_AGAIN = timedelta(hours=1)
-"""External tables of which one look reads whether they are Hudi tables, and when that is read again."""
+"""How many external tables one look reads to find Hudi tables among them, and when it reads them again."""
 
 UNREADABLE = (UnsupportedLayout, NotEnoughHistory)
 
@@ -101,8 +101,8 @@ class Surveyor:
             if isinstance(table := tables[name], Table):
                 known[name] = self._owners_word(known[name], table)
         others = _no_hudi(external, unknown, tables, memory.external, self.now)
-        unread = {name for name in changed if name not in listed | hudi and not _waits(known.get(name))}
-        unread.update(name for name in external if name not in known and name not in others)
+        unread = {name for name in {*changed} - listed - (hudi & known.keys()) if not _waits(known.get(name))}
+        unread.update({*external} - known.keys() - others.keys())
         return replace(
             memory, tables=known, external=others, unread=frozenset(unread), matched=len(known.keys() | set(managed))
         )
@@ -144,7 +144,7 @@ class Surveyor:
     def _unknown(
         self, external: Sequence[str], known: Mapping[str, TableState], others: Mapping[str, datetime]
     ) -> list[str]:
-        """Return the external tables of which is to be read whether they are Hudi tables: new ones, and some again."""
+        """Return external tables that may be Hudi tables, as many as one look reads: new ones, and old ones again."""
         old = self.now - EXTERNAL_AGAIN
         checked = {name: others[name] for name in external if name in others and others[name] <= old}
         new = [name for name in external if name not in known and name not in others]
@@ -343,14 +343,10 @@ def _no_hudi(
     before: Mapping[str, datetime],
     now: datetime,
 ) -> dict[str, datetime]:
-    """Return the external tables that are no Hudi tables, by when this was read."""
-    known = {name: before[name] for name in external if name in before}
-    for name in read:
-        if isinstance(table := tables.get(name), Table):
-            known[name] = now
-            if table.is_hudi:
-                del known[name]
-    return known
+    """Return the external tables that are no Hudi tables, by when this was read. One that cannot be read is none."""
+    known = {name: before[name] for name in external if name in before} | dict.fromkeys(read, now)
+    hudi = {name for name, table in tables.items() if isinstance(table, Table) and table.is_hudi}
+    return {name: at for name, at in known.items() if name not in hudi}
 
 
 def _waits(state: TableState | None) -> bool:
@@ -382,7 +378,7 @@ def _require_volume(storage: Storage, table: Table, parts: Sequence[Partition]) 
 
 
 def _to_go_on(state: TableState, old: TableState | None, *, last: str, read: int, total: int) -> TableState:
-    """Return the state of a table of which `read` of the `total` partitions were listed, in order up to `last`."""
+    """Return the state of a table after `read` of its `total` partitions were listed, in order up to `last`."""
     version, began = (old.round.version, old.round.began) if old and old.round else (state.version, state.looked)
     going_on = Round(version, began, last, read, total, state.left_alone)
     version, looked = (old.version, old.looked) if old else ("", state.looked)

@@ -19,8 +19,8 @@ class Measure:
     include those of delete deltas, whose part is `delete_bytes`. `buckets` is the number of files that readers open
     after a major compaction, at most. `aborted` counts directories of aborted writes alone, without those that the base
     covers: no compaction could do more about them, and their cleanup may have to wait.
-    `small_files` and `small_base_files` are the small files of deltas and base of which a compaction makes fewer: those
-    beyond the first file of a bucket, delete events apart.
+    `small_files` and `small_base_files` are the small files of deltas and base that a compaction saves: those beyond
+    the first file of a bucket, delete events apart.
     """
 
     base_files: int

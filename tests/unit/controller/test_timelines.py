@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from compaction_operator.api.policy import CompactionPolicySpec, HudiTemplate, T
 from compaction_operator.controller import survey, timelines
 from compaction_operator.controller.timelines import Timelines
 from compaction_operator.controller.work import Work
-from compaction_operator.metastore import Table
+from compaction_operator.metastore import MetastoreError, Table
 from compaction_operator.policy.candidates import Candidate, candidates_of
 from compaction_operator.policy.memory import Memory, TableState
 from compaction_operator.storage import Storage
@@ -233,6 +233,33 @@ def test_other_external_tables_are_read_once_an_hour_and_count_for_nothing(tmp_p
         assert [call.arguments[1] for call in lake.metastore.calls if call.name == "get_tables"] == calls
     lake.metastore.alter_table("sales.parquet", input_format=REALTIME)
     assert "sales.parquet" in lake.look(first).tables
+
+
+def test_an_external_table_that_cannot_be_read_is_no_reason_to_look_again_at_once(tmp_path: Path) -> None:
+    lake = HudiLake(tmp_path)
+    lake.add_hudi("orders")
+    lake.add_hudi("broken")
+
+    def refuse(_: str, names: Collection[str]) -> None:
+        if "broken" in names:
+            raise MetastoreError("cannot be read")
+
+    lake.metastore.on("get_tables", refuse)
+    first = lake.look()
+    assert (set(first.tables), first.is_new) == ({"sales.orders"}, False)
+
+
+def test_managed_hudi_tables_that_one_look_does_not_read_are_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timelines, "FOLDERS_AT_ONCE", 1)
+    lake = HudiLake(tmp_path)
+    for name in ("a", "b"):
+        lake.add_hudi(name)
+    lake.metastore.external.clear()
+    first = lake.look()
+    assert (set(first.tables), set(first.unread), first.is_new) == ({"sales.a"}, {"sales.b"}, True)
+    assert set(lake.look(first).tables) == {"sales.a", "sales.b"}
 
 
 def test_of_many_hudi_tables_some_are_read_in_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

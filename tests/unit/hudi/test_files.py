@@ -31,7 +31,7 @@ def counts(*names: str) -> tuple[int, int]:
 
 
 def test_a_table_that_hudi_wrote() -> None:
-    """Five delta commits, of which the first made the base file, and the others a log file each."""
+    """Five delta commits: the first made the base file, and the others a log file each."""
     storage = LocalStorage()
     real = read_table(storage, str(FIXTURE))
     found = commits_of(entry.name for entry in storage.list(timeline_folder(real)))

@@ -255,7 +255,7 @@ def test_core_hours_are_a_budget_beside_the_bytes(
 
 
 def test_each_start_uses_up_core_hours_by_what_its_type_takes() -> None:
-    """A type of which nothing is known takes the default."""
+    """A type takes the default until something is known of it."""
     found = [candidate("a.a", files=9), candidate("a.b", files=8, minor=False), candidate("a.c", files=7)]
     limits = spec(core_hours_per_window=2)
     assert [one.hold for one in choose(found, standing(rates=HOUR_EACH), limits, NOON)] == [

@@ -100,7 +100,7 @@ def files(*directories: tuple[str, dict[str, int]]) -> Listing:
     return Listing(tuple(Directory(name, sizes) for name, sizes in found.items()), ())
 
 
-def test_small_files_are_those_of_which_a_compaction_makes_fewer() -> None:
+def test_small_files_are_those_that_a_compaction_saves() -> None:
     """Not the first one of a bucket: each has one file afterwards, and delete events have one of their own."""
     small, large = 5, 50
     got = measure(
