@@ -233,7 +233,7 @@ def _numbers(one: _Looked, table: TableState, spec: CompactionPolicySpec, now: d
             value=check.value,
             limit=check.limit,
             exceeded=check.exceeded,
-            from_table=check.limit != usual[check.threshold],
+            from_table=check.limit != usual.get(check.threshold),
         )
         for check in checks(measure, table.thresholds, aborted_for=age)
     )

@@ -143,6 +143,16 @@ def test_a_limit_that_a_table_property_sets_is_marked() -> None:
     assert [number.threshold for number in one.numbers if number.from_table] == ["deltas"]
 
 
+def test_a_limit_that_only_a_table_property_sets_is_marked() -> None:
+    limited = Thresholds(small_files=5, delete_percent=3)
+    found = why(looked(state(PartitionState("", 100, replace(deltas(9), small_files=8)), thresholds=limited)))
+    assert found.partitions
+    (one,) = found.partitions.nearest
+    assert (one.due, one.reason) == ("Minor", "8 small files > 5")
+    marked = [(number.text, number.exceeded) for number in one.numbers if number.from_table]
+    assert marked == [("deletePercent 0 of 3", False), ("smallFiles 8 of 5", True)]
+
+
 def test_nothing_to_merge() -> None:
     assert (why(looked(state())).verdict, why(looked(state())).reason) == ("NotDue", "NothingToMerge")
 
