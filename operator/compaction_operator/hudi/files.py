@@ -65,19 +65,22 @@ def commits_of(names: Iterable[str]) -> Commits:
 
     As Hudi counts (CompactionUtils.getDeltaCommitsSinceLatestCompaction and its counterpart for log compaction), except
     that a commit which completed after a compaction was planned counts in any layout that has the time of completion.
-    NB: a completed log compaction is a delta commit by its name, and only a compaction makes a commit.
+    NB: a completed log compaction is a delta commit by its name, and only a compaction makes a commit. The instant of a
+    log compaction is no time: it comes right after that of the newest commit, which may have completed later.
     """
     found = [one for one in map(_INSTANT.fullmatch, names) if one and one["action"] in _ACTIONS]
     done = {one["time"]: one for one in found if one["state"] is None}
     merges = {one["time"] for one in found if one["action"] == "logcompaction"} & done.keys()
     compactions = {time for time, one in done.items() if one["action"] == "commit"}
+    compacted, merged = max(compactions, default=""), max(merges, default="")
     commits = [
-        one["completed"] or time for time, one in done.items() if one["action"] == "deltacommit" and time not in merges
+        time
+        for time, one in done.items()
+        if one["action"] == "deltacommit" and time not in merges and (one["completed"] or time) > compacted
     ]
-    compacted, merged = max(compactions, default=""), max(compactions | merges, default="")
     names_found = "\n".join(sorted(one[0] for one in found))
     return Commits(
-        since_compaction=sum(time > compacted for time in commits),
+        since_compaction=len(commits),
         since_merge=sum(time > merged for time in commits),
         pending=frozenset(one["time"] for one in found) - done.keys(),
         version=hashlib.sha256(names_found.encode()).hexdigest()[:_HASH],

@@ -75,6 +75,13 @@ def test_a_commit_that_completed_after_the_compaction_was_planned_is_not_in_it()
     assert counts(*commit(10, completed=15), *compaction) == (0, 0)
 
 
+def test_a_log_compaction_has_the_instant_after_the_newest_commit_that_it_merges() -> None:
+    """That commit completed after this instant."""
+    merged = commit(11, completed=40, begun="logcompaction")
+    assert counts(*commit(10, completed=30), *merged) == (1, 0)
+    assert counts(*commit(10, completed=30), *merged, *commit(12, completed=50)) == (2, 1)
+
+
 def test_only_what_changes_rows_changes_the_version() -> None:
     names = commit(10)
     cleaned = [*names, f"{time(20)}.clean", "hoodie.properties", "metadata", "20261124.x"]
