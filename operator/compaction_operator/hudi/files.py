@@ -13,7 +13,7 @@ from compaction_operator.hudi.properties import HudiTable
 from compaction_operator.storage import join
 
 _INSTANT = re.compile(
-    r"(?P<time>[0-9]{14,17})(?:_(?P<completed>[0-9]{14,17}))?\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?"
+    r"(?P<time>[0-9]{14,17})(?:_[0-9]{14,17})?\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?"
 )
 _LOG = re.compile(r"\.(?P<id>.+)_(?P<instant>[0-9]+)\.log\.[0-9]+(?:_[^.]+)?(?<!-cdc)")
 _BASE = re.compile(r"(?P<id>.+)_[0-9]+-[0-9]+-[0-9]+_(?P<instant>[0-9]+)\.(?:parquet|orc|hfile)")
@@ -63,27 +63,24 @@ def timeline_folder(table: HudiTable) -> str:
 def commits_of(names: Iterable[str]) -> Commits:
     """Return what the names of a timeline's files say.
 
-    As Hudi counts (CompactionUtils.getDeltaCommitsSinceLatestCompaction and its counterpart for log compaction), except
-    that a commit which completed after a compaction was planned counts in any layout that has the time of completion.
-    NB: a completed log compaction is a delta commit by its name, and only a compaction makes a commit. The instant of a
-    log compaction is no time: it comes right after that of the newest commit, which may have completed later.
+    A delta commit counts by its instant, as Hudi has it (CompactionUtils.getDeltaCommitsSinceLatestCompaction). Hudi
+    also counts pending delta commits and log compactions: it plans whenever this number has reached its threshold.
+    NB: a completed log compaction is a delta commit by its name, and only a compaction makes a commit.
     """
     found = [one for one in map(_INSTANT.fullmatch, names) if one and one["action"] in _ACTIONS]
-    done = {one["time"]: one for one in found if one["state"] is None}
+    done = {one["time"]: one["action"] for one in found if one["state"] is None}
     merges = {one["time"] for one in found if one["action"] == "logcompaction"} & done.keys()
-    compactions = {time for time, one in done.items() if one["action"] == "commit"}
-    compacted, merged = max(compactions, default=""), max(merges, default="")
+    compacted = max((time for time, action in done.items() if action == "commit"), default="")
+    merged = max(merges, default="")
     commits = [
-        time
-        for time, one in done.items()
-        if one["action"] == "deltacommit" and time not in merges and (one["completed"] or time) > compacted
+        time for time, action in done.items() if action == "deltacommit" and time > compacted and time not in merges
     ]
-    names_found = "\n".join(sorted(one[0] for one in found))
+    completed = "\n".join(sorted(one[0] for one in found if one["state"] is None))
     return Commits(
         since_compaction=len(commits),
         since_merge=sum(time > merged for time in commits),
         pending=frozenset(one["time"] for one in found) - done.keys(),
-        version=hashlib.sha256(names_found.encode()).hexdigest()[:_HASH],
+        version=hashlib.sha256(completed.encode()).hexdigest()[:_HASH],
     )
 
 

@@ -69,10 +69,11 @@ def test_what_has_not_completed_counts_neither_as_a_commit_nor_as_a_compaction()
     assert found.pending == {time(30), time(40), time(50)}
 
 
-def test_a_commit_that_completed_after_the_compaction_was_planned_is_not_in_it() -> None:
+def test_a_commit_counts_by_the_time_at_which_it_began() -> None:
+    """As Hudi counts: with less than its threshold by that count it would plan nothing."""
     compaction = commit(20, completed=50, action="commit", begun="compaction")
-    assert counts(*commit(10, completed=30), *compaction) == (1, 1)
-    assert counts(*commit(10, completed=15), *compaction) == (0, 0)
+    assert counts(*commit(10, completed=30), *compaction) == (0, 0)
+    assert counts(*commit(25, completed=30), *compaction) == (1, 1)
 
 
 def test_a_log_compaction_has_the_instant_after_the_newest_commit_that_it_merges() -> None:
@@ -84,7 +85,8 @@ def test_a_log_compaction_has_the_instant_after_the_newest_commit_that_it_merges
 
 def test_only_what_changes_rows_changes_the_version() -> None:
     names = commit(10)
-    cleaned = [*names, f"{time(20)}.clean", "hoodie.properties", "metadata", "20261124.x"]
+    begun = f"{time(30)}.deltacommit.inflight"
+    cleaned = [*names, begun, f"{time(20)}.clean", "hoodie.properties", "metadata", "20261124.x"]
     assert commits_of(reversed(names)).version == commits_of(cleaned).version != commits_of(commit(11)).version
 
 
