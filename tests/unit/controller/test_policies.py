@@ -457,6 +457,27 @@ async def test_a_restart_neither_repeats_a_compaction_nor_begins_the_wait_again(
 
 
 @runs
+async def test_a_restart_keeps_the_wait_of_the_partition_that_was_due_longest() -> None:
+    """That of the others begins again: they might exceed the budget too early."""
+    large = replace(DELTAS, delta_bytes=2048, base_bytes=2**20)
+    parts = tuple(PartitionState(f"day={day}", 100, large) for day in (1, 2))
+    table, closed = (
+        replace(state("sales.orders"), keys=("day",), partitions=parts),
+        {"start": "13:00", "duration": "1h"},
+    )
+    box = await started(memory(table), maxDelay="4h", bytesPerWindow="1KiB", windows=[closed])
+    raw = box.kube.get(ResourceKind.POLICY, "keep")
+    raw["status"]["next"][0] |= {"dueSince": rfc3339(NOON - timedelta(hours=5)), "dueLongest": "day=2"}
+    box.kube.apply(ResourceKind.POLICY, raw)
+    await box.start()
+    (line,) = status(box)["next"]
+    assert (line["dueLongest"], line["dueSince"]) == ("day=2", rfc3339(NOON - timedelta(hours=5)))
+    change(box, windows=[])
+    await box.run()
+    assert created(box)[-1]["spec"]["partitions"] == ["day=2"]
+
+
+@runs
 async def test_after_a_restart_nothing_is_compacted_again_that_had_nothing_to_merge() -> None:
     """The new controller lists each table for the first time, but nothing was written to it meanwhile."""
     box = await started(memory(state("sales.orders")))
