@@ -12,7 +12,7 @@ from compaction_operator.api.why import Explanation
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.client import ConflictError, GoneError, KubeError
 from compaction_operator.controller.kube.cluster import run_in
-from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, Policy, ResourceKind, read_policy
+from compaction_operator.controller.kube.resources import Compaction, Key, Policy, ResourceKind, read_policy
 from compaction_operator.controller.permissions import policy_refusal
 from compaction_operator.controller.policies.decide import Plan, filters_of, hours, plan, restored
 from compaction_operator.controller.policies.manifest import compaction_manifest
@@ -164,7 +164,6 @@ class PolicyRunner:
 
     async def _look(self, upkeep: _Upkeep, policy: Policy) -> Memory | Trouble:
         warehouse, memory, cache = policy.spec.warehouse, upkeep.memory, self._services.cache
-        resources: list[Compaction | Cleanup] = [*cache.compactions.all(), *cache.cleanups.all()]
         pool = self._services.pools.of_warehouse(warehouse).surveys
         answer = await run_in(
             pool,
@@ -172,7 +171,7 @@ class PolicyRunner:
             warehouse,
             policy.spec,
             memory,
-            ended=last_ended(warehouse, resources, cache.place),
+            ended=last_ended(warehouse, cache.compactions.all(), cache.cleanups.all(), cache.place),
             due=tuple(memory.due_since),
         )
         self._services.metrics.not_answered(warehouse, "survey", isinstance(answer, Trouble))

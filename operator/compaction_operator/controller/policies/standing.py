@@ -1,16 +1,17 @@
 """What the cluster's compactions mean for a policy: its history, what is unfinished, what the budget has left. Pure."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from types import MappingProxyType
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
 from compaction_operator.api.policy import ANNOTATION_BYTES, ANNOTATION_CPU, ANNOTATION_FAILURES, ANNOTATION_SEEN
 from compaction_operator.api.request import Reason
-from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy, TableKey
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy, ResourceT, TableKey
 from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.policy.choice import Outcome, Past, Usage, database_of
 
@@ -67,7 +68,7 @@ def known_of(
     `place` maps the names of one table to one key. `hudi` has the Hudi table that stands for each place.
     """
     everything = list(compactions)
-    of_warehouse = [one for one in everything if _in_warehouse(policy.spec.warehouse, one, place)]
+    of_warehouse = list(_of_warehouse(policy.spec.warehouse, everything, place))
     mine = [one for one in of_warehouse if is_of(one, policy)]
     past: defaultdict[str, list[Past]] = defaultdict(list)
     for earlier in sorted((past_of(one) for one in mine if one.ended), key=lambda found: (found.ended, found.name)):
@@ -79,23 +80,34 @@ def known_of(
 
 
 def last_ended(
-    warehouse: str, resources: Iterable[Compaction | Cleanup], place: Callable[[TableKey], TableKey]
+    warehouse: str,
+    compactions: Iterable[Compaction],
+    cleanups: Iterable[Cleanup],
+    place: Callable[[TableKey], TableKey],
 ) -> dict[str, datetime]:
     """Return when the last compaction or cleanup of each table ended: its directories are others since then.
 
     `place` is as for `known_of`.
     """
+    resources: list[Compaction | Cleanup] = [*_of_warehouse(warehouse, compactions, place)]
+    resources += _of_warehouse(warehouse, cleanups, place)
     found: dict[str, datetime] = {}
     for one in resources:
-        if one.ended and _in_warehouse(warehouse, one, place):
+        if one.ended:
             found[table_of(one)] = max(ended_at(one), found.get(table_of(one), ended_at(one)))
     return found
 
 
-def _in_warehouse(warehouse: str, one: Compaction | Cleanup, place: Callable[[TableKey], TableKey]) -> bool:
-    """Whether a compaction or cleanup names its table in a warehouse, or in one with the same metastore."""
-    named, wanted = (place(TableKey.of(name, "", "")) for name in (one.spec.warehouse, warehouse))
-    return named == wanted
+def _of_warehouse(
+    warehouse: str, resources: Iterable[ResourceT], place: Callable[[TableKey], TableKey]
+) -> Iterator[ResourceT]:
+    """Yield the resources that name their table in a warehouse, or in one with the same metastore."""
+
+    @cache
+    def key(name: str) -> TableKey:
+        return place(TableKey.of(name, "", ""))
+
+    return (one for one in resources if key(one.spec.warehouse) == key(warehouse))
 
 
 def is_of(compaction: Compaction, policy: Policy) -> bool:
