@@ -113,16 +113,18 @@ class HudiTemplate(ReadModel):
 
 
 class Template(ReadModel):
-    """What each created TableCompaction has in its spec beside table, partitions and type.
-
-    `cleanup` and `allow_auto_compaction` are for Hive ACID tables, `hudi` for Hudi tables.
-    """
+    """What each created TableCompaction has in its spec beside table, partitions and type."""
 
     cleanup: CleanupOptions = CleanupOptions()
     spark: SparkOptions = SparkOptions()
     retry: RetryOptions = RetryOptions()
     allow_auto_compaction: bool = False
     deadline: Duration | None = None
+
+
+class PolicyTemplate(Template):
+    """A template for both formats: `cleanup` and `allow_auto_compaction` are for Hive ACID tables."""
+
     hudi: HudiTemplate = HudiTemplate()
 
 
@@ -151,7 +153,7 @@ class CompactionPolicySpec(ReadModel):
     core_hours_per_window: int | None = None
     database_share: int = 100
     history: History = History()
-    template: Template = Template()
+    template: PolicyTemplate = PolicyTemplate()
     dry_run: bool = False
     suspend: bool = False
 

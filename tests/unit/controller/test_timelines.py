@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.policy import CompactionPolicySpec, HudiTemplate, Tables, Template, Thresholds
+from compaction_operator.api.policy import CompactionPolicySpec, HudiTemplate, PolicyTemplate, Tables, Thresholds
 from compaction_operator.controller import survey, timelines
 from compaction_operator.controller.timelines import Timelines
 from compaction_operator.controller.work import Work
@@ -70,7 +70,7 @@ class HudiLake(Lake):
         return found
 
     def template(self, **hudi: Any) -> None:
-        self.spec = self.spec.model_copy(update={"template": Template(hudi=HudiTemplate(**hudi))})
+        self.spec = self.spec.model_copy(update={"template": PolicyTemplate(hudi=HudiTemplate(**hudi))})
 
 
 def candidate(state: TableState) -> Candidate:
