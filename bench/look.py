@@ -162,7 +162,7 @@ def memory_of(partitions: int) -> float:
         )
         name = f"db.t{number:06d}"
         tables[name] = TableState(
-            name, f"{name}:{number}:9223372036854775807::", now, now, ("day", "hour"), partitions=parts
+            name, f"{name}:{number}:9223372036854775807::", now, ("day", "hour"), partitions=parts
         )
     held = Memory(tables)
     return _resident_mb() - before if held.tables else 0.0

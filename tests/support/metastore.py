@@ -56,6 +56,8 @@ class FakeMetastore(Recorded):
     hive: Generation = Generation.HIVE3
     tables: dict[str, Table] = field(default_factory=dict)
     """By `database.name` in lower case."""
+    external: set[str] = field(default_factory=set)
+    """The tables that are external, by the same names."""
     partitions: dict[str, dict[str, Partition]] = field(default_factory=lambda: defaultdict(dict))
     """By table, then by their own name."""
     databases: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -136,7 +138,11 @@ class FakeMetastore(Recorded):
 
     @call
     def managed_tables(self) -> tuple[tuple[str, str], ...]:
-        return tuple((table.database, table.name) for table in self.tables.values())
+        return tuple((table.database, table.name) for name, table in self.tables.items() if name not in self.external)
+
+    @call
+    def external_tables(self) -> tuple[tuple[str, str], ...]:
+        return tuple((table.database, table.name) for name, table in self.tables.items() if name in self.external)
 
     @call
     def get_tables(self, database: str, names: Sequence[str], /) -> tuple[Table, ...]:

@@ -274,6 +274,8 @@ def test_a_policys_template_is_what_a_compaction_takes() -> None:
     """The same fields with the same limits, apart from the rule that they cannot be changed."""
     template, spec = part(POLICY, "spec")["properties"]["template"]["properties"], part(COMPACTION, "spec")
     for name, written in template.items():
+        if name == "hudi":  # a part of the fields, described for a policy
+            continue
         kept = [rule for rule in written.get("x-kubernetes-validations", []) if rule["rule"] != "self == oldSelf"]
         expected = dict(spec["properties"][name])
         limits = [rule for rule in expected.pop("x-kubernetes-validations", []) if rule["rule"] != "self == oldSelf"]
@@ -281,6 +283,17 @@ def test_a_policys_template_is_what_a_compaction_takes() -> None:
             expected,
             limits,
         )
+
+
+def test_a_policys_options_of_hudi_are_some_of_those_of_a_compaction() -> None:
+    """With the same types and limits. There is room for the options that the policy adds."""
+    template = part(POLICY, "spec")["properties"]["template"]["properties"]["hudi"]["properties"]
+    hudi = part(COMPACTION, "spec")["properties"]["hudi"]["properties"]
+    assert hudi.keys() - template.keys() == {"mode", "metadataTable", "allInstants"}
+    for name, written in template.items():
+        for limit in ("type", "default", "pattern", "maxLength"):
+            assert written.get(limit) == hudi[name].get(limit)
+    assert template["options"]["maxProperties"] + 3 < hudi["options"]["maxProperties"]
 
 
 def test_a_status_of_a_policy_has_no_longer_lists_than_the_api_server_takes() -> None:

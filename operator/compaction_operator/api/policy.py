@@ -7,6 +7,7 @@ from pydantic import Field
 
 from compaction_operator.api.compaction import CleanupOptions, CompactionType, RetryOptions, SparkOptions
 from compaction_operator.api.conditions import Condition, Message
+from compaction_operator.api.hudi import BUNDLE_PATTERN
 from compaction_operator.api.model import Duration, ReadModel, Size
 
 KIND = "CompactionPolicy"
@@ -17,8 +18,17 @@ LABEL_POLICY_UID = "compaction.dev/policy-uid"
 ANNOTATION_BYTES = "compaction.dev/policy-bytes"
 """Annotation of such a TableCompaction: the bytes that its files had when it was decided on."""
 
+ANNOTATION_CPU = "compaction.dev/policy-cpu-milliseconds"
+"""Annotation of such a TableCompaction: the CPU time that it was expected to take when it was decided on."""
+
 ANNOTATION_FAILURES = "compaction.dev/policy-failures"
 """Annotation of such a TableCompaction: how many of its table and type failed in a row before it."""
+
+ANNOTATION_SEEN = "compaction.dev/policy-seen"
+"""Annotation of such a TableCompaction: a hash of the table's write ids when it was decided on."""
+
+SMALL_FILE = 16 * 1024**2
+"""The size in bytes below which a file is small, unless a policy says otherwise."""
 
 MAX_NEXT = 20
 MAX_KEPT_BACK = 30
@@ -43,12 +53,21 @@ class Partitions(ReadModel):
 
 
 class Thresholds(ReadModel):
-    """When a partition is due, as Hive's Initiator decides it. The defaults are Hive's."""
+    """When a partition is due, as Hive's Initiator decides it, or a Hudi table, as Hudi's scheduler decides it.
+
+    The defaults are theirs. `small_files`, of less than `small_file_size` bytes, and `delete_percent` are this
+    project's own and None by default: they do not count.
+    """
 
     deltas: int = 10
     delta_percent: int = 10
     aborted_writes: int = 1000
     aborted_age: Duration = 43200.0
+    small_files: int | None = None
+    small_file_size: Size = SMALL_FILE
+    delete_percent: int | None = None
+    delta_commits: int = 5
+    log_blocks: int = 5
 
 
 class Day(StrEnum):
@@ -79,6 +98,20 @@ class History(ReadModel):
     failed: int = 100
 
 
+class HudiTemplate(ReadModel):
+    """What each compaction of a Hudi table has in `spec.hudi`, as HudiOptions has it.
+
+    `max_log_file_size_to_merge` is for log compactions from table version 8 on, `clean` and `archive` for compactions.
+    """
+
+    options: dict[str, str] = Field(default_factory=dict)
+    max_log_file_size_to_merge: Size | None = None
+    single_writer: bool = False
+    clean: bool = False
+    archive: bool = False
+    bundle: Annotated[str, Field(pattern=BUNDLE_PATTERN)] | None = None
+
+
 class Template(ReadModel):
     """What each created TableCompaction has in its spec beside table, partitions and type."""
 
@@ -89,15 +122,22 @@ class Template(ReadModel):
     deadline: Duration | None = None
 
 
+class PolicyTemplate(Template):
+    """A template for both formats: `cleanup` and `allow_auto_compaction` are for Hive ACID tables."""
+
+    hudi: HudiTemplate = HudiTemplate()
+
+
 class CompactionPolicySpec(ReadModel):
     """The desired upkeep.
 
     - `interval` is the pause between two looks at the warehouse.
     - `min_interval` is the least time between the end of a table's compaction and the next one's start.
-    - `max_delay` is how long a table may be due before it goes first, whatever its score and the budget.
-    - `database_share` is the percentage of `max_concurrent` and of `bytes_per_window` that one database gets at most.
-    - `bytes_per_window` limits the bytes to read of all compactions started in a window; without
-      windows, in 24 hours.
+    - `max_delay` is how long a partition may be due before its table goes first, whatever its score, and the partition
+      may exceed the budget.
+    - `database_share` is the percentage of `max_concurrent` and of both budgets that one database gets at most.
+    - `bytes_per_window` limits the bytes to read of all compactions started in a window, `core_hours_per_window` their
+      CPU time; without windows, in 24 hours.
     """
 
     warehouse: str
@@ -110,9 +150,10 @@ class CompactionPolicySpec(ReadModel):
     max_delay: Duration = 86400.0
     max_concurrent: int = 5
     bytes_per_window: Size | None = None
+    core_hours_per_window: int | None = None
     database_share: int = 100
     history: History = History()
-    template: Template = Template()
+    template: PolicyTemplate = PolicyTemplate()
     dry_run: bool = False
     suspend: bool = False
 
@@ -138,7 +179,11 @@ class KeptBack(ReadModel):
 
 
 class NextTable(ReadModel):
-    """A table that is due: its score with the terms of the formula, and what keeps it back, if anything."""
+    """A table that is due: its score with the terms of the formula, and what keeps it back, if anything.
+
+    `due_longest` is the spec of the partition that has been due for the longest time, '' for an unpartitioned table;
+    `due_since` is that time.
+    """
 
     table: str
     type: CompactionType
@@ -146,6 +191,7 @@ class NextTable(ReadModel):
     score: str
     reason: Message
     due_since: str
+    due_longest: str = ""
     files_saved: int
     delete_bytes: int
     bytes: int
@@ -153,10 +199,11 @@ class NextTable(ReadModel):
 
 
 class Budget(ReadModel):
-    """The bytes of the compactions that were started since a time."""
+    """The bytes and CPU seconds of the compactions that were started since a time."""
 
     since: str
     bytes_used: int
+    cpu_seconds_used: int = 0
 
 
 class CompactionPolicyStatus(ReadModel):

@@ -2,6 +2,7 @@
 
 from compaction_operator.hudi.choice import Choice, lies_in
 from compaction_operator.hudi.errors import HudiError, RefusedOptionError, UnsupportedVersionError
+from compaction_operator.hudi.files import Commits, LogSizes, SliceSizes, commits_of, sizes_of, timeline_folder
 from compaction_operator.hudi.instants import Action, Instant, State, Todo, decide, is_own, late, stale
 from compaction_operator.hudi.log_blocks import Block, LogFile
 from compaction_operator.hudi.merging import keeps_deletes
@@ -14,26 +15,32 @@ __all__ = [
     "Action",
     "Block",
     "Choice",
+    "Commits",
     "FileGroup",
     "HudiError",
     "HudiTable",
     "Instant",
     "LogFile",
+    "LogSizes",
     "Operation",
     "Plan",
     "RefusedOptionError",
+    "SliceSizes",
     "State",
     "Todo",
     "UnsupportedVersionError",
     "Written",
     "bundle_for",
+    "commits_of",
     "decide",
     "is_own",
     "keeps_deletes",
     "late",
     "lies_in",
     "read_table",
+    "sizes_of",
     "stale",
     "threshold",
+    "timeline_folder",
     "write_options",
 ]

@@ -69,6 +69,10 @@ class MetastoreClient(CompactorCalls):
         """Return database and name of each managed table of all databases, by one call: ACID tables are managed."""
         return self._call(lambda client: replies.table_names_of(client.get_table_meta("*", "*", ["MANAGED_TABLE"])))
 
+    def external_tables(self) -> tuple[tuple[str, str], ...]:
+        """Return database and name of each external table of all databases, by one call: most Hudi tables are."""
+        return self._call(lambda client: replies.table_names_of(client.get_table_meta("*", "*", ["EXTERNAL_TABLE"])))
+
     def get_tables(self, database: str, names: Sequence[str]) -> tuple[Table, ...]:
         """Return those of the named tables that exist, views included. Fetches them in batches."""
         return tuple(table for batch in _batches(names) for table in self._tables(database, batch))

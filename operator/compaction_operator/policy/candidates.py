@@ -1,20 +1,28 @@
 """Candidates: the compactions that would help now, at most one of each type for a table."""
 
+import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
 from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import Partitions
+from compaction_operator.hudi import SliceSizes
 from compaction_operator.metastore.partition_specs import PartitionSpecError, parse_spec, values_of
+from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import PartitionState, Problem, TableState
 from compaction_operator.policy.partitions import Filter, unknown_key, wanted
 from compaction_operator.policy.thresholds import due
+from compaction_operator.policy.timeline import TimelineMeasure
 
 MAX_PARTITIONS = 500
 MAX_CHARACTERS = 16_384
 """Limits of a TableCompaction. What exceeds them comes with the table's next compaction."""
+
+_HASH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +30,29 @@ class Part:
     """One partition of a candidate: its spec ('' for an unpartitioned table), its gain and its cost.
 
     `files_saved` is how many files less a reader opens afterwards, `bytes` what the compaction reads at most.
+    `due_since` is since when it is due.
     """
 
     spec: str
     files_saved: int
     delete_bytes: int
     bytes: int
+    due_since: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A compaction that would help, with the reason of its first partition."""
+    """A compaction that would help, with the reason of its first partition. `seen` is the table's version, hashed.
+
+    `hudi` are the options for a Hudi table.
+    """
 
     table: str
     type: CompactionType
     reason: str
     parts: tuple[Part, ...]
+    seen: str = ""
+    hudi: HudiOptions | None = None
 
     @property
     def files_saved(self) -> int:
@@ -54,18 +69,38 @@ class Candidate:
         """Bytes that the compaction reads at most."""
         return sum(part.bytes for part in self.parts)
 
+    @property
+    def due_longest(self) -> Part:
+        """The partition that has been due for the longest time."""
+        return min(self.parts, key=lambda part: part.due_since)
+
 
 def candidates_of(
-    table: TableState, partitions: Partitions, filters: Sequence[Filter], now: datetime
+    table: TableState,
+    partitions: Partitions,
+    filters: Sequence[Filter],
+    now: datetime,
+    *,
+    due_since: Mapping[str, datetime] = MappingProxyType({}),
 ) -> tuple[Candidate, ...]:
-    """Return a table's candidates. `filters` are those of `partitions`, parsed."""
+    """Return a table's candidates with all partitions that are due, those first from which readers gain most.
+
+    `filters` are those of `partitions`, parsed. `due_since` says by spec since when partitions are due; the others are
+    due from now on.
+    """
     if table.problem is not None or key_problem(table, filters) is not None:
         return ()
     found: defaultdict[CompactionType, list[tuple[str, Part]]] = defaultdict(list)
     for one in _wanted(table, partitions, filters, now):
         if needed := due(one.measure, table.thresholds, aborted_for=one.aborted_for(now)):
-            found[needed.type].append((needed.reason, _part(one, table.keys, needed.type)))
-    return tuple(_candidate(table.name, type_, parts) for type_, parts in found.items())
+            spec = spec_of(one.name, table.keys)
+            part = _part(one.measure, needed.type, spec=spec, due_since=due_since.get(spec, now))
+            found[needed.type].append((needed.reason, part))
+    seen = hashlib.sha256(table.version.encode()).hexdigest()[:_HASH]
+    return tuple(
+        replace(_candidate(table.name, type_, parts), seen=seen, hudi=table.hudi.get(type_))
+        for type_, parts in found.items()
+    )
 
 
 def key_problem(table: TableState, filters: Sequence[Filter]) -> Problem | None:
@@ -87,18 +122,37 @@ def _wanted(
             yield one
 
 
-def _part(one: PartitionState, keys: Sequence[str], type_: CompactionType) -> Part:
-    found, spec = one.measure, spec_of(one.name, keys)
+def _part(found: Measure | TimelineMeasure, type_: CompactionType, *, spec: str, due_since: datetime) -> Part:
+    if isinstance(found, TimelineMeasure):
+        return _hudi_part(found.sizes, type_, due_since)
     if type_ is CompactionType.MINOR:
         saved = found.delta_files - found.buckets * (2 if found.delete_bytes else 1)
-        return Part(spec, max(0, saved), 0, found.delta_bytes)
+        return Part(spec, max(0, saved), 0, found.delta_bytes, due_since)
     saved = found.base_files + found.delta_files - found.buckets
-    return Part(spec, max(0, saved), found.delete_bytes, found.base_bytes + found.delta_bytes)
+    return Part(spec, max(0, saved), found.delete_bytes, found.base_bytes + found.delta_bytes, due_since)
+
+
+def _hudi_part(found: SliceSizes, type_: CompactionType, due_since: datetime) -> Part:
+    """Return a Hudi table as a partition: a log compaction leaves one log file in each file group."""
+    if type_ is CompactionType.LOG_COMPACTION:
+        return Part("", found.small.files - found.small.groups, 0, found.small.bytes, due_since)
+    return Part("", found.logs.files, 0, found.logs.bytes + found.base_bytes, due_since)
 
 
 def _candidate(table: str, type_: CompactionType, parts: list[tuple[str, Part]]) -> Candidate:
     best = sorted(parts, key=lambda one: (-one[1].files_saved - one[1].delete_bytes, one[1].spec))
-    return Candidate(table, type_, best[0][0], tuple(_fitting(part for _, part in best)))
+    return Candidate(table, type_, best[0][0], tuple(part for _, part in best))
+
+
+def startable(candidate: Candidate, *, late: datetime) -> Candidate:
+    """Return a candidate with as many of its partitions as one TableCompaction takes.
+
+    Those that are due since `late` or earlier come first, the longest wait before all: otherwise those from which
+    readers gain most would keep them out, one compaction after the other.
+    """
+    waited = sorted((part for part in candidate.parts if part.due_since <= late), key=lambda part: part.due_since)
+    others = (part for part in candidate.parts if part.due_since > late)
+    return replace(candidate, parts=tuple(_fitting((*waited, *others))))
 
 
 def _fitting(parts: Iterable[Part]) -> Iterator[Part]:

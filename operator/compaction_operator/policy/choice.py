@@ -1,6 +1,6 @@
 """Choice: which candidates start now, and what keeps each other one back."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -13,6 +13,10 @@ from compaction_operator.policy.candidates import Candidate, Part
 from compaction_operator.policy.ranking import overdue, score
 
 BACK_OFF_CAP = timedelta(days=1)
+CORE_HOUR = 3_600_000
+"""CPU milliseconds."""
+DEFAULT_RATE = 50 / 2**20
+"""CPU milliseconds for a byte, until a compaction of the type has ended. The engine needs less for most tables."""
 
 
 class Outcome(StrEnum):
@@ -45,9 +49,9 @@ MEANING = {
     Hold.NOTHING_GAINED: "the last compaction found nothing to merge, and nothing was written since",
     Hold.MIN_INTERVAL: "minInterval since the last compaction is not over",
     Hold.MAX_CONCURRENT: "maxConcurrent compactions run already",
-    Hold.DATABASE_SHARE: "its database has its databaseShare of maxConcurrent or of bytesPerWindow",
-    Hold.BUDGET_SPENT: "what is left of bytesPerWindow is too little",
-    Hold.BUDGET_TOO_SMALL: "each due partition exceeds bytesPerWindow or databaseShare of it; it starts after maxDelay",
+    Hold.DATABASE_SHARE: "its database has its databaseShare of maxConcurrent, bytesPerWindow or coreHoursPerWindow",
+    Hold.BUDGET_SPENT: "what is left of bytesPerWindow or coreHoursPerWindow is too little",
+    Hold.BUDGET_TOO_SMALL: "each due partition exceeds a whole budget or databaseShare of it; it starts after maxDelay",
     Hold.DRY_RUN: "dryRun is set",
 }
 """Each hold as a sentence for people."""
@@ -58,7 +62,8 @@ class Past:
     """An ended compaction of a policy.
 
     `started` is when it was created, `bytes` what it was expected to read. `failures` of the same table and type failed
-    in a row before it: they may not be kept any more.
+    in a row before it: they may not be kept any more. `partitions` are the specs of its partitions, empty for all.
+    `seen` is the version of the table, hashed, with which it was decided on, empty if that is not known.
     """
 
     name: str
@@ -69,22 +74,30 @@ class Past:
     outcome: Outcome
     bytes: int
     failures: int = 0
+    partitions: Collection[str] = ()
+    seen: str = ""
+
+    def covers(self, spec: str) -> bool:
+        """Whether it was to compact a partition, by the spec that the policy has for it."""
+        return not self.partitions or spec in self.partitions
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How many compactions have not ended, and how many bytes of the budget are used up."""
+    """How many compactions have not ended, and the bytes and CPU milliseconds of the budgets that are used up."""
 
     running: int = 0
     bytes: int = 0
+    cpu: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What the cluster has: ended compactions by table, oldest first, tables with an unfinished one, and the budget.
 
-    `changed` is since when a table's write ids are the same. `used` are the bytes of the budget that are used up.
-    `databases` says of each database what it has of `running` and of `used`.
+    `used` are the bytes of the budget that are used up, and `used_cpu` the CPU milliseconds.
+    `databases` says of each database what it has of these and of `running`. `rates` are the CPU milliseconds for a byte
+    that compactions of a type took.
     """
 
     past: Mapping[str, Sequence[Past]]
@@ -92,9 +105,13 @@ class Standing:
     running: int
     used: int
     window_open: bool
-    changed: Mapping[str, datetime]
-    due_since: Mapping[str, datetime]
     databases: Mapping[str, Usage] = field(default_factory=dict)
+    used_cpu: int = 0
+    rates: Mapping[CompactionType, float] = field(default_factory=dict)
+
+    def cpu_of(self, candidate: Candidate) -> int:
+        """Return the CPU milliseconds that a candidate's compaction is expected to take."""
+        return round(candidate.bytes * self.rates.get(candidate.type, DEFAULT_RATE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +133,25 @@ def choose(
 ) -> list[Verdict]:
     """Return the verdict on each candidate: the overdue ones first, those due longest first, then by score.
 
-    One compaction of a table starts at a time. An overdue one may exceed the budget, but neither a window nor
+    One compaction of a table starts at a time. Its overdue partitions may exceed the budget, but neither a window nor
     `max_concurrent`.
     """
     max_delay, taken, verdicts = timedelta(seconds=spec.max_delay), set[str](), list[Verdict]()
-    total, shares = _Room.of(spec, Usage(standing.running, standing.used), percent=100), dict[str, _Room]()
-    for ranked in _ordered(candidates, standing, max_delay, now):
+    used = Usage(standing.running, standing.used, standing.used_cpu)
+    total, shares = _Room.of(spec, used, percent=100), dict[str, _Room]()
+    for ranked in _ordered(candidates, max_delay, now):
         one, database = ranked, database_of(ranked.candidate.table)
+        rate = standing.rates.get(ranked.candidate.type, DEFAULT_RATE)
         used = standing.databases.get(database, Usage())
         share = shares.setdefault(database, _Room.of(spec, used, percent=spec.database_share))
         hold = _own_hold(one.candidate, standing, spec, now) or (
             Hold.UNFINISHED if one.candidate.table in taken else None
         )
         if hold is None:
-            late = overdue(one.due_since, max_delay=max_delay, now=now)
-            one, hold = _admitted(one, total, share, late=late)
+            one, hold = _admitted(one, total, share, late=now - max_delay, rate=rate)
         if hold is None:
-            total.take(one.candidate.bytes)
-            share.take(one.candidate.bytes)
+            total.take(one.candidate.bytes, rate)
+            share.take(one.candidate.bytes, rate)
             taken.add(one.candidate.table)
             hold = Hold.DRY_RUN if spec.dry_run else None
         verdicts.append(replace(one, hold=hold))
@@ -146,42 +164,72 @@ def database_of(table: str) -> str:
 
 
 @dataclass
+class _Budget:
+    """A budget of a window, and what is left of it."""
+
+    whole: float
+    left: float
+
+
+@dataclass
 class _Room:
-    """What a policy, or one database of it, has left: slots, and bytes of a whole budget if there is one."""
+    """What a policy, or one database of it, has left: slots, and bytes and CPU milliseconds if there is a budget."""
 
     slots: int
-    left: int | None
-    whole: int | None
+    bytes: _Budget | None
+    cpu: _Budget | None
 
     @classmethod
     def of(cls, spec: CompactionPolicySpec, used: Usage, *, percent: int) -> "_Room":
-        whole = None if spec.bytes_per_window is None else spec.bytes_per_window * percent // 100
-        left = None if whole is None else whole - used.bytes
-        return cls(max(1, spec.max_concurrent * percent // 100) - used.running, left, whole)
+        cpu = None if spec.core_hours_per_window is None else spec.core_hours_per_window * CORE_HOUR
+        return cls(
+            max(1, spec.max_concurrent * percent // 100) - used.running,
+            _budget(spec.bytes_per_window, used.bytes, percent),
+            _budget(cpu, used.cpu, percent),
+        )
 
-    def take(self, size: int) -> None:
+    def in_bytes(self, rate: float) -> _Budget | None:
+        """Return the narrower budget in bytes, at so many CPU milliseconds for a byte; None without budgets."""
+        found = [self.bytes] if self.bytes else []
+        if self.cpu:
+            found.append(_Budget(self.cpu.whole / rate, self.cpu.left / rate))
+        return _Budget(min(one.whole for one in found), min(one.left for one in found)) if found else None
+
+    def take(self, size: int, rate: float) -> None:
         self.slots -= 1
-        self.left = None if self.left is None else self.left - size
+        if self.bytes:
+            self.bytes.left -= size
+        if self.cpu:
+            self.cpu.left -= size * rate
 
 
-def _admitted(one: Verdict, total: _Room, share: _Room, *, late: bool) -> tuple[Verdict, Hold | None]:
-    """Return a verdict on what there is room for, and what keeps it back if there is none."""
+def _budget(whole: int | None, used: int, percent: int) -> _Budget | None:
+    return None if whole is None else _Budget(whole * percent // 100, whole * percent // 100 - used)
+
+
+def _admitted(one: Verdict, total: _Room, share: _Room, *, late: datetime, rate: float) -> tuple[Verdict, Hold | None]:
+    """Return a verdict on what there is room for, and what keeps it back if there is none.
+
+    What is due since `late` or earlier may exceed the budgets. `rate` is as for `_Room.in_bytes`.
+    """
     if total.slots <= 0:
         return one, Hold.MAX_CONCURRENT
     if share.slots <= 0:
         return one, Hold.DATABASE_SHARE
-    if late or total.left is None or share.left is None or share.whole is None:
+    budget, own, parts = total.in_bytes(rate), share.in_bytes(rate), one.candidate.parts
+    if budget is None or own is None:
         return one, None
-    if min(part.bytes for part in one.candidate.parts) > share.whole:
+    if all(part.bytes > own.whole and part.due_since > late for part in parts):
         return one, Hold.BUDGET_TOO_SMALL
-    spent = Hold.DATABASE_SHARE if share.left < total.left else Hold.BUDGET_SPENT
-    return _within(one, min(total.left, share.left), spent)
+    if taken := tuple(_within(parts, min(budget.left, own.left), late)):
+        return replace(one, candidate=replace(one.candidate, parts=taken)), None
+    return one, Hold.DATABASE_SHARE if own.left < budget.left else Hold.BUDGET_SPENT
 
 
-def _ordered(candidates: Iterable[Candidate], standing: Standing, max_delay: timedelta, now: datetime) -> list[Verdict]:
+def _ordered(candidates: Iterable[Candidate], max_delay: timedelta, now: datetime) -> list[Verdict]:
     found = []
     for one in candidates:
-        since = standing.due_since.get(one.table, now)
+        since = one.due_longest.due_since
         found.append(Verdict(one, one, score(one, waited=now - since, max_delay=max_delay).value, since))
 
     def place(one: Verdict) -> tuple[bool, float, str, str]:
@@ -203,7 +251,7 @@ def _own_hold(one: Candidate, standing: Standing, spec: CompactionPolicySpec, no
     if resting is None:
         return None
     last = _of_type(past, one.type)[-1]
-    if last.outcome is Outcome.NOTHING and standing.changed.get(one.table, now) <= last.started:
+    if last.outcome is Outcome.NOTHING and last.seen and last.seen == one.seen:
         return Hold.NOTHING_GAINED
     hold, until = resting
     return hold if now < until else None
@@ -229,6 +277,11 @@ def failures(past: Sequence[Past], type_: CompactionType) -> int:
     return len(streak) + streak[-1].failures if streak else 0
 
 
+def waits_since(past: Iterable[Past], spec: str, since: datetime) -> datetime:
+    """Return since when a partition waits that is due since some time: a compaction of it begins the wait again."""
+    return max([since, *(one.ended for one in past if one.ended > since and one.covers(spec))])
+
+
 def _of_type(past: Sequence[Past], type_: CompactionType) -> list[Past]:
     return [one for one in past if one.type is type_]
 
@@ -239,13 +292,9 @@ def _back_off(failures: int, pause: timedelta) -> timedelta:
     return timedelta(seconds=backed_off(base, failures, cap=max(BACK_OFF_CAP.total_seconds(), base)))
 
 
-def _within(one: Verdict, left: int, spent: Hold) -> tuple[Verdict, Hold | None]:
-    """Return a verdict on as many of a candidate's partitions as fit into what is left, `spent` if none does."""
-    parts = list[Part]()
-    for part in one.candidate.parts:
-        if part.bytes <= left:
-            parts.append(part)
+def _within(parts: Iterable[Part], left: float, late: datetime) -> Iterator[Part]:
+    """Yield the partitions that fit into what is left, and those that are due since `late` or earlier."""
+    for part in parts:
+        if part.bytes <= left or part.due_since <= late:
             left -= part.bytes
-    if not parts:
-        return one, spent
-    return replace(one, candidate=replace(one.candidate, parts=tuple(parts))), None
+            yield part

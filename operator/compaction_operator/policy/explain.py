@@ -73,7 +73,7 @@ def explain(
     if state is None and subject.table in look.memory.unread:
         return says(Word.NOT_LOOKED, "NotReadYet", "the controller has not read the table yet; its next looks do")
     if state is None:
-        message = f"the metastore had no managed table {subject.table} at the last look"
+        message = f"the metastore had no managed table and no Hudi table {subject.table} at the last look"
         return says(Word.NOT_FOUND, "TableNotFound", message)
     filters = tuple(map(parse_filter, spec.partitions.filters))
     if problem := state.problem or key_problem(state, filters):
@@ -83,6 +83,10 @@ def explain(
     verdict, reason, message = _decision(state, candidates, seen, look)
     if subject.table in look.memory.unread:
         message += "; the table has changed since it was read, and is read again in the next looks"
+    if state.round is not None:
+        message += (
+            f"; {state.round.read} of {state.round.total} partitions are read so far, the others in the next looks"
+        )
     starts = _first(candidates).may_start if candidates else None
     return says(verdict, reason, message, may_start=starts, due=candidates, partitions=seen, read_at=state.looked)
 
@@ -229,7 +233,7 @@ def _numbers(one: _Looked, table: TableState, spec: CompactionPolicySpec, now: d
             value=check.value,
             limit=check.limit,
             exceeded=check.exceeded,
-            from_table=check.limit != usual[check.threshold],
+            from_table=check.limit != usual.get(check.threshold),
         )
         for check in checks(measure, table.thresholds, aborted_for=age)
     )

@@ -25,4 +25,5 @@ def expired(past: Iterable[Past], spec: CompactionPolicySpec, *, budget_since: d
 
 
 def _counts(one: Past, spec: CompactionPolicySpec, budget_since: datetime) -> bool:
-    return spec.bytes_per_window is not None and one.started >= budget_since
+    has_budget = spec.bytes_per_window is not None or spec.core_hours_per_window is not None
+    return has_budget and one.started >= budget_since

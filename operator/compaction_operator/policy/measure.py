@@ -1,5 +1,6 @@
 """Measure: what a reader of one directory opens, in numbers, from its listing alone."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from compaction_operator.acid.listing import File, Listing
 from compaction_operator.acid.names import DirectoryKind, is_hidden, parse_bucket_file, parse_original_path
 from compaction_operator.acid.snapshot import snapshot
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.api.policy import SMALL_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,8 @@ class Measure:
     include those of delete deltas, whose part is `delete_bytes`. `buckets` is the number of files that readers open
     after a major compaction, at most. `aborted` counts directories of aborted writes alone, without those that the base
     covers: no compaction could do more about them, and their cleanup may have to wait.
+    `small_files` and `small_base_files` are the small files of deltas and base that a compaction saves: those beyond
+    the first file of a bucket, delete events apart.
     """
 
     base_files: int
@@ -27,6 +31,8 @@ class Measure:
     delete_bytes: int
     buckets: int
     aborted: int
+    small_files: int = 0
+    small_base_files: int = 0
 
     @property
     def is_clean(self) -> bool:
@@ -34,14 +40,20 @@ class Measure:
         return not (self.deltas or self.aborted)
 
 
-def measure(listing: Listing, write_ids: ValidWriteIdList, valid_txns: ValidTxnList) -> Measure:
-    """Return the measure of a listed directory for a reader that starts now. Raises as `snapshot` does."""
+def measure(
+    listing: Listing, write_ids: ValidWriteIdList, valid_txns: ValidTxnList, *, small: int = SMALL_FILE
+) -> Measure:
+    """Return the measure of a listed directory for a reader that starts now; a file below `small` bytes is small.
+
+    Raises as `snapshot` does.
+    """
     found = snapshot(listing, write_ids, valid_txns=valid_txns)
     files = {directory.name: _data(directory.files) for directory in listing.directories}
     base = files.get(found.base.name, []) if found.base else list(found.originals)
     deltas = [one for one in found.deltas if one.max_write_id <= write_ids.watermark]
-    in_deltas = [file for one in deltas for file in files[one.name]]
     deletes = [file for one in deltas if one.kind is DirectoryKind.DELETE_DELTA for file in files[one.name]]
+    inserts = [file for one in deltas if one.kind is not DirectoryKind.DELETE_DELTA for file in files[one.name]]
+    in_deltas = [*deletes, *inserts]
     return Measure(
         base_files=len(base),
         base_bytes=_size(base),
@@ -50,6 +62,8 @@ def measure(listing: Listing, write_ids: ValidWriteIdList, valid_txns: ValidTxnL
         delta_bytes=_size(in_deltas),
         delete_bytes=_size(deletes),
         buckets=len({_bucket(file.name) for file in (*base, *in_deltas)}),
+        small_files=_surplus(deletes, small) + _surplus(inserts, small),
+        small_base_files=_surplus(base, small),
         aborted=sum(found.base is None or one.max_write_id > found.base.max_write_id for one in found.aborted),
     )
 
@@ -60,6 +74,14 @@ def _data(files: Iterable[File]) -> list[File]:
 
 def _size(files: Iterable[File]) -> int:
     return sum(file.size for file in files)
+
+
+def _surplus(files: Iterable[File], small: int) -> int:
+    """Return how many small files there are beyond the first file of each bucket."""
+    sizes: defaultdict[int | None, list[int]] = defaultdict(list)
+    for file in files:
+        sizes[_bucket(file.name)].append(file.size)
+    return sum(min(len(found) - 1, sum(size < small for size in found)) for found in sizes.values())
 
 
 def _bucket(name: str) -> int | None:

@@ -4,20 +4,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import Thresholds
 from compaction_operator.policy.measure import Measure
+from compaction_operator.policy.timeline import TimelineMeasure
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A partition ('' for an unpartitioned table) that has something to merge. `created` is in Unix seconds.
+    """A partition ('' for an unpartitioned or Hudi table) that has something to merge. `created` is in Unix seconds.
 
     `aborted_since` is when its aborted writes were first seen.
     """
 
     name: str
     created: int
-    measure: Measure
+    measure: Measure | TimelineMeasure
     aborted_since: datetime | None = None
 
     def aborted_for(self, now: datetime) -> timedelta:
@@ -44,18 +47,41 @@ class LeftAlone:
 
 
 @dataclass(frozen=True, slots=True)
+class Round:
+    """The listing of a table with very many partitions, over several looks in the order of their names.
+
+    `version` and `began` are the table's version and the time when it began. `last` is the last partition listed so
+    far, `read` how many of the `total` are, and `left_alone` those of them that are left alone.
+    """
+
+    version: str
+    began: datetime
+    last: str
+    read: int
+    total: int
+    left_alone: LeftAlone | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as it was listed at `looked`, with the write ids `write_ids`, which are unchanged since `changed`."""
+    """A table as it was listed at `looked`. `version` is the text of its write ids then: each write changes it.
+
+    While a `round` goes on, both are those of the round before, and '' if there was none.
+    Of a Hudi table, `version` stands for its timeline, `place` is a key that all names of its location share, and
+    `hudi` has the options of a compaction of each type.
+    """
 
     name: str
-    write_ids: str
-    changed: datetime
+    version: str
     looked: datetime
     keys: tuple[str, ...] = ()
     thresholds: Thresholds = field(default_factory=Thresholds)
     partitions: tuple[PartitionState, ...] = ()
     problem: Problem | None = None
     left_alone: LeftAlone | None = None
+    round: Round | None = None
+    place: str | None = None
+    hudi: Mapping[CompactionType, HudiOptions] = field(default_factory=dict)
 
 
 @dataclass
@@ -64,13 +90,29 @@ class Memory:
 
     `unread` are the selected tables that must be listed and were not yet, and `matched` counts all that the globs
     select.
-    `due_since` is when a table became due.
+    `external` are external tables that are no Hudi tables, by when this was read.
+    `due_since` is by table and partition spec when the partitions that are due became so.
     """
 
     tables: dict[str, TableState] = field(default_factory=dict)
-    due_since: dict[str, datetime] = field(default_factory=dict)
+    due_since: Mapping[str, Mapping[str, datetime]] = field(default_factory=dict)
+    external: Mapping[str, datetime] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
     matched: int = 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there are tables that were never read to the end."""
+        return any(name not in self.tables for name in self.unread) or any(not one.version for one in self.large)
+
+    @property
+    def large(self) -> list[TableState]:
+        """The tables whose partitions are read over several looks."""
+        return [one for one in self.tables.values() if one.round is not None]
+
+    def names_of_places(self) -> dict[str, str]:
+        """Return the Hudi table that stands for each place."""
+        return {one.place: one.name for one in self.tables.values() if one.place and one.hudi}
 
     def lacks(self, table: str) -> bool:
         """Whether a table must still be read before anything is decided on it."""
@@ -80,12 +122,12 @@ class Memory:
         return state.problem is not None and state.problem.passing
 
 
-def stale(state: TableState | None, write_ids: str, ended: Mapping[str, datetime], name: str) -> bool:
-    """Whether a table must be listed again: written to, compacted since it was listed, or not read then.
+def stale(state: TableState | None, version: str, ended: Mapping[str, datetime], name: str) -> bool:
+    """Whether a table must be listed: written to, compacted or cleaned since it was listed, or not read then.
 
-    `ended` is when a table's last compaction ended.
+    One that was not read to the end must be, too. `ended` is when the last compaction or cleanup of a table ended.
     """
-    if state is None or state.write_ids != write_ids:
+    if state is None or state.version != version or state.round is not None:
         return True
     if state.problem is not None and state.problem.passing:
         return True

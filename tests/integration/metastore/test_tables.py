@@ -4,10 +4,12 @@ import threading
 import time
 
 import pytest
+from sandbox.metastore.admin import HUDI
 
 from compaction_operator.metastore import TableNotFound
 from compaction_operator.metastore.client import BATCH
 from compaction_operator.metastore.partition_specs import select
+from tests.integration.metastore.conftest import COLUMNS
 
 
 def test_a_table_is_described_as_it_was_made(admin, server, database, make_table):
@@ -39,6 +41,16 @@ def test_an_insert_only_table_is_seen_for_what_it_is(admin, database, make_table
 def test_a_table_without_transactions_is_seen_for_what_it_is(admin, database, make_table):
     make_table("plain", parameters={})
     assert not admin.get_table(database, "plain").is_transactional
+
+
+def test_external_tables_are_found_apart_from_managed_ones(admin, server, database, make_table):
+    make_table("managed")
+    place = f"file:{server.warehouse}/outside"
+    admin.create_table(database, "h", location=place, columns=COLUMNS, parameters={"EXTERNAL": "TRUE"}, formats=HUDI)
+    managed, external = admin.managed_tables(), admin.external_tables()
+    assert ((database, "managed") in managed, (database, "managed") in external) == (True, False)
+    assert ((database, "h") in managed, (database, "h") in external) == (False, True)
+    assert admin.get_tables(database, ["h"])[0].is_hudi
 
 
 @pytest.mark.parametrize("ask", ["get_table", "get_partition_names", "get_partitions"])

@@ -416,6 +416,7 @@ class FakeWork(Work):
     pool: FakeMetastore = field(default_factory=lambda: FakeMetastore(hive=Generation.HIVE4))
     """What has the pool of the compaction queue of the warehouse, which is `with_pool()`."""
     surveys: int = 0
+    ended: Mapping[str, datetime] = field(default_factory=dict)
     during_survey: Callable[[], None] = lambda: None
 
     def survey(
@@ -428,6 +429,7 @@ class FakeWork(Work):
         due: Collection[str],
     ) -> Memory | Trouble:
         self.surveys += 1
+        self.ended = ended
         self.during_survey()
         return REFUSED if self.metastore_down else replace(self.memory, due_since=memory.due_since)
 

@@ -1,9 +1,12 @@
 """CompactionPolicies in the controller: what they create, when they stop, and what their status says."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from compaction_operator.api.compaction import CleanupOptions, CompactionType, TableCompactionSpec
+from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import LABEL_POLICY_UID, Thresholds
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.kube.client import GoneError, KubeError, Raw
@@ -11,10 +14,21 @@ from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.policies.standing import Known
+from compaction_operator.hudi import LogSizes, SliceSizes
 from compaction_operator.policy.choice import Usage
 from compaction_operator.policy.measure import Measure
-from compaction_operator.policy.memory import Memory, PartitionState, Problem, TableState
-from tests.unit.controller.sandbox import NOON, Inline, KilledError, Sandbox, compaction_raw, condition, runs
+from compaction_operator.policy.memory import Memory, PartitionState, Problem, Round, TableState
+from compaction_operator.policy.timeline import TimelineMeasure
+from tests.unit.controller.sandbox import (
+    NOON,
+    Inline,
+    KilledError,
+    Sandbox,
+    cleanup_raw,
+    compaction_raw,
+    condition,
+    runs,
+)
 
 DELTAS = Measure(1, 1000, 11, 11, 90, 0, 1, 0)
 """Eleven deltas on a base: a minor compaction is due."""
@@ -22,7 +36,7 @@ CLEAN = Measure(1, 1000, 1, 1, 9, 0, 1, 0)
 
 
 def state(name: str, measure: Measure = DELTAS, *, problem: Problem | None = None) -> TableState:
-    return TableState(name, "1", NOON, NOON, (), Thresholds(), (PartitionState("", 100, measure),), problem)
+    return TableState(name, "1", NOON, (), Thresholds(), (PartitionState("", 100, measure),), problem)
 
 
 def memory(*states: TableState, unread: frozenset[str] = frozenset()) -> Memory:
@@ -117,8 +131,7 @@ async def test_a_table_is_compacted_once_at_a_time_and_rests_after_it() -> None:
     await end(box)
     await box.pass_time(60)
     assert kept_back(box) == {"NothingGained": 1}
-    box.work.memory = memory(TableState("sales.orders", "2", box.time.now, box.time.now, (), Thresholds(),
-                                        (PartitionState("", 100, DELTAS),)))  # fmt: skip
+    box.work.memory = memory(replace(state("sales.orders"), version="2"))
     await box.pass_time(60)
     assert kept_back(box) == {"MinInterval": 1}
     await box.pass_time(3600)
@@ -229,6 +242,65 @@ async def test_a_metastore_that_does_not_answer_changes_nothing_that_is_known() 
     assert status(box)["tables"] == before["tables"]
 
 
+PLACE = "/warehouse/lake/orders"
+
+
+def hudi_state(type_: CompactionType = CompactionType.LOG_COMPACTION, **options: Any) -> TableState:
+    """A Hudi table that is due for a compaction of a type."""
+    commits = 5 if type_ is CompactionType.COMPACTION else 1
+    measure = TimelineMeasure(commits, 5, SliceSizes(LogSizes(1, 5, 90), LogSizes(1, 5, 90), 1000))
+    return replace(
+        state("sales.orders"),
+        partitions=(PartitionState("", 100, measure),),
+        place=PLACE,
+        hudi={type_: HudiOptions(**options)},
+    )
+
+
+@runs
+async def test_a_due_hudi_table_gets_a_compaction_that_the_api_server_takes() -> None:
+    """It refuses options of the cleanup for it, and a size limit for a compaction."""
+    template = {"cleanup": {"gracePeriod": "10m"}, "deadline": "2h", "spark": {"driver": {"memory": "2g"}}}
+    limited = hudi_state(max_log_file_size_to_merge=2048, options={"hoodie.a": "b"})
+    box = await started(memory(limited), template=template)
+    (made,) = created(box)
+    spec = made["spec"]
+    assert (spec["type"], spec["deadline"], spec["spark"]["driver"]["memory"]) == ("LogCompaction", "7200s", "2g")
+    assert "partitions" not in spec or spec["partitions"] == []
+    assert TableCompactionSpec.model_validate(spec).cleanup == CleanupOptions()
+    assert (spec["hudi"]["options"], spec["hudi"]["maxLogFileSizeToMerge"]) == ({"hoodie.a": "b"}, "2KiB")
+    box = await started(memory(hudi_state(CompactionType.COMPACTION, clean=True)))
+    (made,) = created(box)
+    assert (made["spec"]["type"], made["spec"]["hudi"]["clean"]) == ("Compaction", True)
+    assert "maxLogFileSizeToMerge" not in made["spec"]["hudi"]
+
+
+@runs
+async def test_a_hudi_table_is_compacted_once_at_a_time_and_rests_after_it() -> None:
+    """Its location becomes known with the first attempt: from then on that is its key in the cluster."""
+    box = await started(memory(hudi_state()))
+    (raw,) = created(box)
+    box.kube.apply(ResourceKind.COMPACTION, {**raw, "status": {**raw["status"], "location": PLACE}})
+    await box.pass_time(60)
+    assert kept_back(box) == {"UnfinishedCompaction": 1}
+    await end(box)
+    await box.pass_time(60)
+    assert (kept_back(box), len(created(box))) == ({"NothingGained": 1}, 1)
+    assert box.work.ended.keys() == {"sales.orders"}
+
+
+@runs
+async def test_a_hand_made_compaction_by_location_or_by_another_name_keeps_a_hudi_table_back() -> None:
+    for table, known in (({"location": PLACE}, {}), ({"database": "sales", "name": "orders_rt"}, {"location": PLACE})):
+        box = Sandbox()
+        box.work.memory = memory(hudi_state())
+        raw = compaction_raw(suspend=True, type="LogCompaction", table=table)
+        box.kube.apply(ResourceKind.COMPACTION, {**raw, "status": known})
+        box.kube.apply(ResourceKind.POLICY, policy_raw())
+        await box.start()
+        assert (created(box), kept_back(box)) == ([], {"UnfinishedCompaction": 1})
+
+
 @runs
 async def test_what_a_database_has_is_counted_over_the_looks() -> None:
     """What runs, and what it used up of the budget once that has ended."""
@@ -247,9 +319,69 @@ async def test_what_a_database_has_is_counted_over_the_looks() -> None:
     assert (len(created(box)), kept_back(box)["DatabaseShare"]) == (1, 1)
 
 
+@runs
+async def test_core_hours_count_as_expected_and_then_as_they_were() -> None:
+    """What the first compaction took says what is to be expected of the next one."""
+    large = replace(DELTAS, delta_bytes=2**30, base_bytes=2**40)
+    box = await started(memory(state("sales.orders", large)), coreHoursPerWindow=1)
+    (raw,) = created(box)
+    assert raw["metadata"]["annotations"]["compaction.dev/policy-cpu-milliseconds"] == "51200"
+    assert (status(box)["budget"]["bytesUsed"], status(box)["budget"]["cpuSecondsUsed"]) == (2**30, 51)
+    await box.pass_time(60)
+    assert status(box)["budget"]["cpuSecondsUsed"] == 51
+    await end(box)
+    await box.pass_time(60)
+    assert status(box)["budget"]["cpuSecondsUsed"] == 51
+    ended = box.kube.get(ResourceKind.COMPACTION, raw["metadata"]["name"])
+    taken = {**ended["status"], "cpuMilliseconds": 1_000_000}
+    box.kube.apply(ResourceKind.COMPACTION, {**ended, "status": taken})
+    box.work.memory = memory(state("sales.parts", large))
+    await box.pass_time(60)
+    assert created(box)[-1]["metadata"]["annotations"]["compaction.dev/policy-cpu-milliseconds"] == "1000000"
+    assert status(box)["budget"]["cpuSecondsUsed"] == 2000
+    box.work.memory = memory(state("sales.more", replace(large, delta_bytes=2**31)))
+    await box.pass_time(60)
+    assert kept_back(box) == {"BudgetSpent": 1}
+
+
 def test_a_compaction_that_the_watch_has_not_brought_counts_for_its_database() -> None:
-    found = Known((), {}, frozenset(), {}).of_databases({"sales.a", "sales.b", "hr.c"}, NOON)
+    found = Known((), {}, frozenset()).of_databases({"sales.a", "sales.b", "hr.c"}, NOON)
     assert found == {"sales": Usage(running=2), "hr": Usage(running=1)}
+
+
+@runs
+async def test_a_large_partition_does_not_starve_behind_small_ones_of_its_table() -> None:
+    """These are written to all the time, and compacted each hour, with what the budget has left."""
+    large = replace(DELTAS, delta_bytes=2**21, base_bytes=2**30)
+    parts = tuple(PartitionState(f"day={day}", 100, large if day == 9 else DELTAS) for day in range(10))
+    table = replace(state("sales.orders"), keys=("day",), partitions=parts)
+    box = await started(memory(table), bytesPerWindow="1MiB", maxDelay="3h")
+    taken = []
+    for hour in range(4):
+        taken.append("day=9" in created(box)[-1]["spec"]["partitions"])
+        await box.pass_time(60)
+        await end(box)
+        box.work.memory = memory(replace(table, version=str(hour)))
+        await box.pass_time(60)
+        if hour < 3:
+            assert status(box)["next"][0]["dueLongest"] == "day=9"
+        await box.pass_time(3600)
+    assert taken == [False, False, False, True]
+    assert (len(created(box)), kept_back(box)) == (4, {"BudgetSpent": 1})
+
+
+@runs
+async def test_a_table_is_listed_again_after_its_compaction_and_after_its_cleanup() -> None:
+    """The cleanup's directories were there when the table was listed after the compaction."""
+    box = await started(memory(state("sales.orders", CLEAN)))
+    compacted, cleaned = NOON + timedelta(minutes=1), NOON + timedelta(minutes=2, microseconds=7)
+    box.kube.apply(ResourceKind.COMPACTION, {**compaction_raw(), "status": {"completionTime": rfc3339(compacted)}})
+    await box.pass_time(60)
+    assert box.work.ended == {"sales.orders": compacted}
+    raw = {**cleanup_raw(), "status": {"completionTime": rfc3339(cleaned)}}
+    box.kube.apply(ResourceKind.CLEANUP, raw)
+    await box.pass_time(60)
+    assert box.work.ended == {"sales.orders": cleaned}
 
 
 @runs
@@ -258,6 +390,21 @@ async def test_the_rest_of_the_tables_is_read_at_once() -> None:
     assert "100 more are read" in condition(status(box), "Ready")["message"]
     await box.pass_time(2)
     assert box.work.surveys == 3
+
+
+@runs
+async def test_what_is_read_over_several_looks_is_named() -> None:
+    """At once, if nothing of it is known yet."""
+    first, again = (Round(version, NOON, "day=5", 5, 9) for version in ("", "1"))
+    large = replace(state("sales.big", CLEAN), version="", round=first)
+    box = await started(memory(large, replace(state("sales.other", CLEAN), round=again)))
+    message = condition(status(box), "Ready")["message"]
+    assert "the partitions of sales.big and 1 other table are read over several looks" in message
+    await box.pass_time(2)
+    assert box.work.surveys == 3
+    box.work.memory = memory(replace(large, version="1", round=again))
+    await box.pass_time(10)
+    assert box.work.surveys == 4
 
 
 @runs
@@ -307,6 +454,41 @@ async def test_a_restart_neither_repeats_a_compaction_nor_begins_the_wait_again(
     await box.start()
     assert [one["metadata"]["name"] for one in created(box)] == before
     assert status(box)["next"][0]["dueSince"] == since
+
+
+@runs
+async def test_a_restart_keeps_the_wait_of_the_partition_that_was_due_longest() -> None:
+    """That of the others begins again: they might exceed the budget too early."""
+    large = replace(DELTAS, delta_bytes=2048, base_bytes=2**20)
+    parts = tuple(PartitionState(f"day={day}", 100, large) for day in (1, 2))
+    table, closed = (
+        replace(state("sales.orders"), keys=("day",), partitions=parts),
+        {"start": "13:00", "duration": "1h"},
+    )
+    box = await started(memory(table), maxDelay="4h", bytesPerWindow="1KiB", windows=[closed])
+    raw = box.kube.get(ResourceKind.POLICY, "keep")
+    raw["status"]["next"][0] |= {"dueSince": rfc3339(NOON - timedelta(hours=5)), "dueLongest": "day=2"}
+    box.kube.apply(ResourceKind.POLICY, raw)
+    await box.start()
+    (line,) = status(box)["next"]
+    assert (line["dueLongest"], line["dueSince"]) == ("day=2", rfc3339(NOON - timedelta(hours=5)))
+    change(box, windows=[])
+    await box.run()
+    assert created(box)[-1]["spec"]["partitions"] == ["day=2"]
+
+
+@runs
+async def test_after_a_restart_nothing_is_compacted_again_that_had_nothing_to_merge() -> None:
+    """The new controller lists each table for the first time, but nothing was written to it meanwhile."""
+    box = await started(memory(state("sales.orders")))
+    await end(box)
+    await box.pass_time(7200)
+    box.work.memory = memory(replace(state("sales.orders"), looked=box.time.now))
+    await box.start()
+    assert (len(created(box)), kept_back(box)) == (1, {"NothingGained": 1})
+    box.work.memory = memory(replace(state("sales.orders"), version="2", looked=box.time.now))
+    await box.start()
+    assert len(created(box)) == 2
 
 
 @runs

@@ -8,8 +8,18 @@ import pytest
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import CompactionPolicySpec, History, Tables
-from compaction_operator.policy.candidates import Candidate, Part
-from compaction_operator.policy.choice import Hold, Outcome, Past, Standing, Usage, choose, failures
+from compaction_operator.policy.candidates import MAX_PARTITIONS, Candidate, Part, startable
+from compaction_operator.policy.choice import (
+    CORE_HOUR,
+    Hold,
+    Outcome,
+    Past,
+    Standing,
+    Usage,
+    choose,
+    failures,
+    waits_since,
+)
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.naming import compaction_name
 
@@ -22,9 +32,13 @@ def spec(**changes: Any) -> CompactionPolicySpec:
     return CompactionPolicySpec(warehouse="lake", tables=Tables(include=("*.*",)), **changes)
 
 
-def candidate(table: str, *, files: int = 10, size: int = MIB, parts: int = 1, minor: bool = True) -> Candidate:
+def part(number: int = 0, *, files: int = 10, size: int = MIB, waited: timedelta = timedelta()) -> Part:
+    return Part(f"p={number}", files, 0, size, NOON - waited)
+
+
+def candidate(table: str, *, parts: int = 1, minor: bool = True, **of_each: Any) -> Candidate:
     type_ = CompactionType.MINOR if minor else CompactionType.MAJOR
-    return Candidate(table, type_, "11 deltas", tuple(Part(f"p={n}", files, 0, size) for n in range(parts)))
+    return Candidate(table, type_, "11 deltas", tuple(part(n, **of_each) for n in range(parts)))
 
 
 def past(name: str, *, ago: timedelta, outcome: Outcome = Outcome.SUCCEEDED, table: str = "a.b", size: int = 0) -> Past:
@@ -38,8 +52,6 @@ def standing(*earlier: Past, **changes: Any) -> Standing:
         "running": 0,
         "used": 0,
         "window_open": True,
-        "changed": {},
-        "due_since": {},
     }
     return Standing(**{**plain, **changes})
 
@@ -56,9 +68,8 @@ def test_what_saves_more_files_for_its_bytes_comes_first() -> None:
 
 
 def test_what_waits_overtakes_what_is_new_and_goes_first_after_its_maximum() -> None:
-    found = [candidate("new", files=15), candidate("old", files=10), candidate("late", files=1)]
-    since = {"old": NOON - 20 * HOUR, "late": NOON - 24 * HOUR}
-    verdicts = choose(found, standing(due_since=since), spec(), NOON)
+    old, late = candidate("old", files=10, waited=20 * HOUR), candidate("late", files=1, waited=24 * HOUR)
+    verdicts = choose([candidate("new", files=15), old, late], standing(), spec(), NOON)
     assert [one.candidate.table for one in verdicts] == ["late", "old", "new"]
 
 
@@ -72,8 +83,8 @@ def test_a_table_gets_one_compaction_at_a_time() -> None:
 
 
 def test_nothing_starts_outside_a_window_even_if_overdue() -> None:
-    on = standing(window_open=False, due_since={"a.b": NOON - 48 * HOUR})
-    assert holds(candidate("a.b"), on=on) == {"a.b": Hold.WINDOW_CLOSED}
+    late = candidate("a.b", waited=48 * HOUR)
+    assert holds(late, on=standing(window_open=False)) == {"a.b": Hold.WINDOW_CLOSED}
 
 
 def test_a_database_gets_its_share_of_the_slots() -> None:
@@ -102,11 +113,11 @@ def test_a_database_gets_its_share_of_the_budget() -> None:
         "a.2": Hold.DATABASE_SHARE,
         "b.t": None,
     }
-    late = replace(spent, due_since={"a.1": NOON - 25 * HOUR})
-    assert holds(*found, on=late, **share)["a.1"] is None
-    assert holds(*found, on=late, max_concurrent=1, **share)["a.2"] is Hold.MAX_CONCURRENT
-    busy = replace(late, running=2, databases={"a": Usage(2, MIB)})
-    assert holds(*found, on=busy, **share)["a.1"] is Hold.DATABASE_SHARE
+    late = [candidate("a.1", files=20, waited=25 * HOUR), *found[1:]]
+    assert holds(*late, on=spent, **share)["a.1"] is None
+    assert holds(*late, on=spent, max_concurrent=1, **share)["a.2"] is Hold.MAX_CONCURRENT
+    busy = replace(spent, running=2, databases={"a": Usage(2, MIB)})
+    assert holds(*late, on=busy, **share)["a.1"] is Hold.DATABASE_SHARE
 
 
 def test_a_share_takes_those_partitions_that_fit() -> None:
@@ -155,10 +166,10 @@ def test_what_keeps_a_table_back_is_kept(outcome: Outcome) -> None:
 
 
 def test_what_found_nothing_to_merge_is_not_tried_again_until_something_is_written() -> None:
-    nothing = past("one", ago=2 * HOUR, outcome=Outcome.NOTHING)
-    before, after = {"a.b": NOON - 3 * HOUR}, {"a.b": NOON - HOUR}
-    assert holds(candidate("a.b"), on=standing(nothing, changed=before)) == {"a.b": Hold.NOTHING_GAINED}
-    assert holds(candidate("a.b"), on=standing(nothing, changed=after)) == {"a.b": None}
+    """One that does not say what it was decided on, is."""
+    nothing, one = past("one", ago=2 * HOUR, outcome=Outcome.NOTHING), candidate("a.b")
+    for seen, now, hold in (("1", "1", Hold.NOTHING_GAINED), ("1", "2", None), ("", "1", None), ("", "", None)):
+        assert holds(replace(one, seen=now), on=standing(replace(nothing, seen=seen))) == {"a.b": hold}
 
 
 def test_the_budget_takes_the_partitions_that_fit() -> None:
@@ -177,9 +188,82 @@ def test_each_start_uses_up_the_budget() -> None:
 
 
 def test_a_table_larger_than_the_whole_budget_is_named_and_starts_once_it_is_overdue() -> None:
-    large = candidate("a.b", size=10 * MIB)
+    large, late = (candidate("a.b", size=10 * MIB, waited=waited) for waited in (23 * HOUR, 24 * HOUR))
     assert holds(large, on=standing(), bytes_per_window=MIB) == {"a.b": Hold.BUDGET_TOO_SMALL}
-    assert holds(large, on=standing(due_since={"a.b": NOON - 24 * HOUR}), bytes_per_window=MIB) == {"a.b": None}
+    assert holds(late, on=standing(), bytes_per_window=MIB) == {"a.b": None}
+
+
+def test_of_an_overdue_table_only_what_is_overdue_exceeds_the_budget() -> None:
+    parts = (part(0, size=9 * MIB, waited=24 * HOUR), part(1, size=9 * MIB), part(2), part(3, waited=30 * HOUR))
+    one = Candidate("a.b", CompactionType.MINOR, "11 deltas", parts)
+    for budget, taken in ((MIB, ["p=0", "p=3"]), (11 * MIB, ["p=0", "p=2", "p=3"])):
+        (verdict,) = choose([one], standing(), spec(bytes_per_window=budget), NOON)
+        assert [one.spec for one in verdict.candidate.parts] == taken
+
+
+def test_the_type_that_is_due_longest_goes_first() -> None:
+    both = [candidate("a.b", waited=25 * HOUR), candidate("a.b", minor=False, waited=24 * HOUR)]
+    verdicts = choose(both, standing(), spec(), NOON)
+    assert [(one.candidate.type, one.hold) for one in verdicts] == [
+        (CompactionType.MINOR, None),
+        (CompactionType.MAJOR, Hold.UNFINISHED),
+    ]
+
+
+def test_what_is_overdue_has_its_place_among_very_many_partitions() -> None:
+    """Those from which readers gain more would keep it out of each compaction."""
+    many = candidate("a.b", parts=MAX_PARTITIONS + 1)
+    late = [part(MAX_PARTITIONS + n, files=1, waited=waited * HOUR) for n, waited in ((1, 24), (2, 30))]
+    taken = startable(replace(many, parts=(*many.parts, *late)), late=NOON - 24 * HOUR).parts
+    assert [one.spec for one in taken[:3]] == [f"p={MAX_PARTITIONS + 2}", f"p={MAX_PARTITIONS + 1}", "p=0"]
+    assert len(taken) == MAX_PARTITIONS
+
+
+def test_a_compaction_of_a_partition_begins_its_wait_again() -> None:
+    """That of another one does not, nor one that ended before."""
+    since = NOON - 5 * HOUR
+    other, whole, before = (
+        replace(past("one", ago=ago * HOUR), partitions=specs) for ago, specs in ((1, ("p=1",)), (2, ()), (6, ("p=0",)))
+    )
+    assert waits_since([before, other], "p=0", since) == since
+    assert waits_since([before, other, whole], "p=0", since) == NOON - 2 * HOUR
+    assert waits_since([before, other, whole], "p=1", since) == NOON - HOUR
+
+
+HOUR_EACH = {CompactionType.MINOR: CORE_HOUR / MIB}
+"""A compaction takes a core-hour for each MiB."""
+
+
+@pytest.mark.parametrize(
+    ("used", "limits", "taken", "hold"),
+    [
+        (0, {"core_hours_per_window": 3}, 3, None),
+        (2, {"core_hours_per_window": 3}, 1, None),
+        (3, {"core_hours_per_window": 3}, 5, Hold.BUDGET_SPENT),
+        (0, {"core_hours_per_window": 3, "bytes_per_window": 2 * MIB}, 2, None),
+        (0, {"core_hours_per_window": 2, "bytes_per_window": 3 * MIB}, 2, None),
+        (0, {"core_hours_per_window": 4, "database_share": 50}, 2, None),
+        (0, {"core_hours_per_window": 1, "database_share": 50}, 5, Hold.BUDGET_TOO_SMALL),
+    ],
+)
+def test_core_hours_are_a_budget_beside_the_bytes(
+    used: int, limits: dict[str, Any], taken: int, hold: Hold | None
+) -> None:
+    on = standing(used_cpu=used * CORE_HOUR, rates=HOUR_EACH)
+    (one,) = choose([candidate("a.b", parts=5)], on, spec(**limits), NOON)
+    assert (len(one.candidate.parts), one.hold) == (taken, hold)
+
+
+def test_each_start_uses_up_core_hours_by_what_its_type_takes() -> None:
+    """A type takes the default until something is known of it."""
+    found = [candidate("a.a", files=9), candidate("a.b", files=8, minor=False), candidate("a.c", files=7)]
+    limits = spec(core_hours_per_window=2)
+    assert [one.hold for one in choose(found, standing(rates=HOUR_EACH), limits, NOON)] == [
+        None,
+        None,
+        Hold.BUDGET_SPENT,
+    ]
+    assert standing().cpu_of(candidate("a.b", parts=2)) == 100
 
 
 def test_names_are_deterministic_and_follow_from_the_previous_one() -> None:
@@ -205,5 +289,6 @@ def test_the_history_keeps_the_newest_and_failed_ones_longer() -> None:
 def test_the_history_keeps_what_decisions_still_read() -> None:
     """Within the pause of a table, and what has used up the budget."""
     found = [past("rests", ago=HOUR / 2), past("counts", ago=3 * HOUR), past("old", ago=9 * HOUR)]
-    limits = spec(history=History(succeeded=0), bytes_per_window=MIB)
-    assert [one.name for one in expired(found, limits, budget_since=NOON - 8 * HOUR, now=NOON)] == ["old"]
+    for budget in ({"bytes_per_window": MIB}, {"core_hours_per_window": 1}):
+        limits = spec(history=History(succeeded=0), **budget)
+        assert [one.name for one in expired(found, limits, budget_since=NOON - 8 * HOUR, now=NOON)] == ["old"]

@@ -4,11 +4,13 @@ from datetime import timedelta
 
 import pytest
 
+from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import Thresholds
 from compaction_operator.policy.measure import Measure, measure
-from compaction_operator.policy.thresholds import ThresholdError, due, overridden
+from compaction_operator.policy.thresholds import ThresholdError, checks, due, overridden
+from compaction_operator.policy.timeline import TimelineMeasure
 from tests.unit.acid.listings import listing
 
 TXNS = ValidTxnList(1000, frozenset(), frozenset(), None)
@@ -60,10 +62,96 @@ def test_the_defaults_are_those_of_hives_initiator(numbers: dict[str, int], type
     assert (got and got.type) == type_
 
 
+@pytest.mark.parametrize(
+    ("commits", "blocks", "type_"),
+    [
+        (0, 0, None),
+        (4, 4, None),
+        (5, 0, CompactionType.COMPACTION),
+        (4, 5, CompactionType.LOG_COMPACTION),
+        (5, 5, CompactionType.COMPACTION),
+    ],
+)
+def test_a_hudi_table_is_due_as_hudi_decides_it(commits: int, blocks: int, type_: CompactionType | None) -> None:
+    """From the number on that its options name, not above it."""
+    measure = TimelineMeasure(commits, blocks)
+    got = due(measure, Thresholds(), aborted_for=HOUR)
+    assert (got and got.type) == type_
+    exceeded = [one.threshold for one in checks(measure, Thresholds(), aborted_for=HOUR) if one.exceeded]
+    assert bool(exceeded) == (got is not None)
+
+
+def test_hudis_own_table_properties_override_thresholds() -> None:
+    properties = {"hoodie.compact.inline.max.delta.commits": "24", "hoodie.log.compaction.blocks.threshold": "4"}
+    assert overridden(Thresholds(), properties) == Thresholds(delta_commits=24, log_blocks=4)
+    for name, text in (("compact.inline.max.delta.commits", "0"), ("log.compaction.blocks.threshold", "1")):
+        with pytest.raises(ThresholdError, match=f"hoodie.{name}"):
+            overridden(Thresholds(), {f"hoodie.{name}": text})
+
+
 def test_one_aborted_write_is_due_by_its_age() -> None:
     assert due(found(aborted=1), Thresholds(), aborted_for=12 * HOUR) is None
     assert due(found(aborted=1), Thresholds(), aborted_for=13 * HOUR)
     assert due(found(), Thresholds(), aborted_for=13 * HOUR) is None
+
+
+def files(*directories: tuple[str, dict[str, int]]) -> Listing:
+    found = {name: tuple(File(file, size) for file, size in sizes.items()) for name, sizes in directories}
+    return Listing(tuple(Directory(name, sizes) for name, sizes in found.items()), ())
+
+
+def test_small_files_are_those_that_a_compaction_saves() -> None:
+    """Not the first one of a bucket: each has one file afterwards, and delete events have one of their own."""
+    small, large = 5, 50
+    got = measure(
+        files(
+            ("base_1", {"bucket_00000": small, "bucket_00001": small}),
+            ("delta_2_2_0", {"bucket_00000": small, "bucket_00001": large}),
+            ("delta_3_3_0", {"bucket_00000": small, "bucket_00001": small}),
+            ("delta_4_4_0", {"bucket_00000": small, "bucket_00001": large}),
+            ("delete_delta_4_4_0", {"bucket_00000": small}),
+        ),
+        write_ids("4:9223372036854775807::"),
+        TXNS,
+        small=10,
+    )
+    assert (got.small_files, got.small_base_files) == (3, 0)
+    compacted = files(("base_4", {"bucket_00000": small, "bucket_00001": small}))
+    assert measure(compacted, write_ids("4:9223372036854775807::"), TXNS, small=10).small_files == 0
+
+
+def test_original_files_of_one_bucket_are_merged_by_a_major_compaction() -> None:
+    got = measure(listing("000000_0", "000000_0_copy_1", "000001_0", "delta_1_1_0"), write_ids("1:9:9:"), TXNS)
+    assert (got.small_files, got.small_base_files) == (0, 1)
+    assert got.buckets == 2
+
+
+@pytest.mark.parametrize(
+    ("numbers", "limits", "type_"),
+    [
+        ({"small_files": 8, "base_bytes": 1000}, {}, None),
+        ({"small_files": 7, "base_bytes": 1000}, {"small_files": 7}, None),
+        ({"small_files": 8, "base_bytes": 1000}, {"small_files": 7}, CompactionType.MINOR),
+        ({"small_files": 8}, {"small_files": 7}, CompactionType.MAJOR),
+        ({"small_files": 4, "small_base_files": 4, "base_bytes": 1000}, {"small_files": 7}, CompactionType.MAJOR),
+        ({"delta_bytes": 90, "delete_bytes": 51, "base_bytes": 1000}, {}, None),
+        ({"delta_bytes": 90, "delete_bytes": 51, "base_bytes": 981}, {"delete_percent": 5}, None),
+        ({"delta_bytes": 90, "delete_bytes": 52, "base_bytes": 981}, {"delete_percent": 5}, CompactionType.MAJOR),
+    ],
+)
+def test_the_thresholds_that_hive_does_not_have_count_only_if_they_are_set(
+    numbers: dict[str, int], limits: dict[str, int], type_: CompactionType | None
+) -> None:
+    """The share of delete events is that of the files of rows, delta and base."""
+    got = due(found(**numbers), Thresholds(**limits), aborted_for=HOUR)
+    assert (got and got.type) == type_
+    exceeded = [one for one in checks(found(**numbers), Thresholds(**limits), aborted_for=HOUR) if one.exceeded]
+    assert bool(exceeded) == bool(got)
+
+
+def test_the_projects_own_table_properties_override_its_thresholds() -> None:
+    properties = {"compaction.dev/policy.smallFiles": "40", "compaction.dev/policy.deletePercent": "5"}
+    assert overridden(Thresholds(small_files=1), properties) == Thresholds(small_files=40, delete_percent=5)
 
 
 def test_a_single_delta_is_nothing_to_merge() -> None:

@@ -1,13 +1,15 @@
 """Why a table was picked, or was not: each verdict, with the numbers behind it, and as a person reads it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from compaction_operator.api.compaction import CompactionType, Phase
+from compaction_operator.api.compaction import Phase
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.policy import CompactionPolicySpec, Partitions, Tables, Thresholds, Window
 from compaction_operator.api.why import Explanation, PolicyReady, Subject, Unfinished
@@ -15,10 +17,11 @@ from compaction_operator.policy.candidates import candidates_of
 from compaction_operator.policy.choice import Outcome, Past, Standing, choose
 from compaction_operator.policy.explain import NEAREST, Look, explain
 from compaction_operator.policy.measure import Measure
-from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, TableState
+from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, Round, TableState
 from compaction_operator.policy.partitions import parse_filter
 from compaction_operator.policy.text import lines_of
 from compaction_operator.policy.thresholds import checks, due
+from compaction_operator.policy.timeline import TimelineMeasure
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -38,7 +41,7 @@ def deltas(number: int, *, base: int = 1000 * MIB, size: int = 1, aborted: int =
 
 
 def state(*partitions: PartitionState, name: str = NAME, **changes: Any) -> TableState:
-    return replace(TableState(name, "1", NOON - HOUR, NOON - HOUR, partitions=partitions), **changes)
+    return replace(TableState(name, "1", NOON - HOUR, partitions=partitions), **changes)
 
 
 def day(number: int, measure: Measure) -> PartitionState:
@@ -49,15 +52,21 @@ TEN, ELEVEN = (PartitionState("", 100, deltas(number)) for number in (10, 11))
 
 
 def looked(
-    *states: TableState, of: CompactionPolicySpec | None = None, past: tuple[Past, ...] = (), **standing: Any
+    *states: TableState,
+    of: CompactionPolicySpec | None = None,
+    past: tuple[Past, ...] = (),
+    due_since: Mapping[str, datetime] = MappingProxyType({}),
+    **standing: Any,
 ) -> Look:
     """A look as the controller makes it: memory, then candidates, then their choice."""
     policy, memory = of or spec(), Memory({one.name: one for one in states}, matched=len(states))
     filters = [parse_filter(text) for text in policy.partitions.filters]
-    found = [one for table in states for one in candidates_of(table, policy.partitions, filters, NOON)]
+    found = [
+        one for table in states for one in candidates_of(table, policy.partitions, filters, NOON, due_since=due_since)
+    ]
     earlier = {NAME: past}
-    plain: dict[str, Any] = {"unfinished": (), "running": 0, "used": 0, "window_open": True, "changed": {}}
-    on = Standing(past=earlier, **{**plain, "due_since": {}, **standing})
+    plain: dict[str, Any] = {"unfinished": (), "running": 0, "used": 0, "window_open": True}
+    on = Standing(past=earlier, **{**plain, **standing})
     return Look(1, NOON, memory, choose(found, on, policy, NOON), earlier)
 
 
@@ -66,7 +75,8 @@ def why(look: Look | None, of: CompactionPolicySpec | None = None, *, allowed: b
 
 
 def ended(outcome: Outcome, *, ago: timedelta) -> Past:
-    return Past("orders-minor-1", NAME, CompactionType.MINOR, NOON - ago - HOUR, NOON - ago, outcome, 0)
+    (one,) = candidates_of(state(ELEVEN), Partitions(), (), NOON)
+    return Past("orders-minor-1", NAME, one.type, NOON - ago - HOUR, NOON - ago, outcome, 0, seen=one.seen)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +141,16 @@ def test_a_limit_that_a_table_property_sets_is_marked() -> None:
     assert found.partitions
     (one,) = found.partitions.nearest
     assert [number.threshold for number in one.numbers if number.from_table] == ["deltas"]
+
+
+def test_a_limit_that_only_a_table_property_sets_is_marked() -> None:
+    limited = Thresholds(small_files=5, delete_percent=3)
+    found = why(looked(state(PartitionState("", 100, replace(deltas(9), small_files=8)), thresholds=limited)))
+    assert found.partitions
+    (one,) = found.partitions.nearest
+    assert (one.due, one.reason) == ("Minor", "8 small files > 5")
+    marked = [(number.text, number.exceeded) for number in one.numbers if number.from_table]
+    assert marked == [("deletePercent 0 of 3", False), ("smallFiles 8 of 5", True)]
 
 
 def test_nothing_to_merge() -> None:
@@ -202,7 +222,7 @@ def test_the_score_is_that_of_the_choice_with_its_terms() -> None:
     """Of all due partitions, even if the budget takes only one of them."""
     policy = spec(bytes_per_window=12)
     parts = [PartitionState(f"n={number}", 100, deltas(11)) for number in range(3)]
-    look = looked(state(*parts, keys=("n",)), of=policy, due_since={NAME: NOON - 6 * HOUR})
+    look = looked(state(*parts, keys=("n",)), of=policy, due_since={"n=0": NOON - 6 * HOUR})
     (one,) = why(look, policy).due
     assert (one.type, one.place, one.kept_back_by) == ("Minor", 1, None)
     assert (one.partitions_due, one.partitions_taken) == (3, 1)
@@ -247,8 +267,7 @@ def test_what_keeps_a_due_table_back_and_until_when(
     changes: dict[str, Any], standing: dict[str, Any], past: tuple[Past, ...], reason: str, may_start: datetime | None
 ) -> None:
     policy = spec(**changes)
-    changed = {NAME: NOON - 9 * HOUR}
-    found = why(looked(state(ELEVEN), of=policy, past=past, changed=changed, **standing), policy)
+    found = why(looked(state(ELEVEN), of=policy, past=past, **standing), policy)
     assert (found.verdict, found.reason, found.may_start) == ("KeptBack", reason, may_start)
     assert [one.kept_back_by for one in found.due] == [reason]
 
@@ -270,6 +289,26 @@ def test_a_table_that_was_written_to_since_it_was_read() -> None:
     stale = replace(look, memory=replace(look.memory, unread=frozenset({NAME})))
     assert why(stale).verdict == "NotDue"
     assert "changed since it was read" in why(stale).message
+
+
+def test_a_hudi_table_has_numbers_of_its_own() -> None:
+    table = state(PartitionState("", 100, TimelineMeasure(4, 2)), thresholds=Thresholds(delta_commits=8))
+    found = why(looked(table))
+    assert (found.reason, found.message) == (
+        "BelowThresholds",
+        "no threshold is exceeded; nearest: deltaCommits 4 of 8",
+    )
+    assert found.partitions
+    (one,) = found.partitions.nearest
+    numbers = [(number.threshold, number.value, number.limit, number.from_table) for number in one.numbers]
+    assert numbers == [("deltaCommits", 4, 8, True), ("logBlocks", 2, 5, False)]
+
+
+def test_a_table_whose_partitions_are_read_over_several_looks() -> None:
+    going_on = Round("1", NOON, "day=2025-12-05", 5000, 12000)
+    found = why(looked(state(day(1, deltas(11)), keys=("day",), round=going_on)))
+    assert found.verdict == "Picked"
+    assert found.message.endswith("; 5000 of 12000 partitions are read so far, the others in the next looks")
 
 
 def test_the_numbers_shown_are_those_that_decide() -> None:

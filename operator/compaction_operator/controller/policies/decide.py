@@ -1,5 +1,6 @@
 """The decision of one policy after a look: which compactions start, and which old ones are deleted. Pure."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -7,8 +8,8 @@ from datetime import datetime, timedelta
 from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus
 from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.controller.policies.standing import Known
-from compaction_operator.policy.candidates import Candidate, candidates_of, key_problem
-from compaction_operator.policy.choice import Past, Standing, Verdict, choose
+from compaction_operator.policy.candidates import Candidate, candidates_of, key_problem, startable
+from compaction_operator.policy.choice import Past, Standing, Usage, Verdict, choose, waits_since
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.memory import Memory, Problem
 from compaction_operator.policy.partitions import Filter, parse_filter
@@ -31,14 +32,15 @@ class Hours:
 class Plan:
     """What a policy decides: a verdict for each candidate in their order, and the compactions to delete.
 
-    `problems` are why tables that the globs select are left alone, by table.
+    `problems` are why tables that the globs select are left alone, by table. `due_since` is that of `Memory`, and
+    `standing` what was decided on.
     """
 
     verdicts: Sequence[Verdict]
     expired: Sequence[Past]
     problems: Mapping[str, Problem]
-    due_since: Mapping[str, datetime]
-    used: int
+    due_since: Mapping[str, Mapping[str, datetime]]
+    standing: Standing
 
     @property
     def starting(self) -> list[Verdict]:
@@ -73,32 +75,45 @@ def plan(
     """Return the decision. `created` are tables with a compaction that the watch has not brought yet."""
     filters = filters_of(spec)
     states = memory.tables.values()
-    candidates = [one for state in states for one in candidates_of(state, spec.partitions, filters, now)]
-    since = _due_since(candidates, memory, known, now)
-    used = known.used(when.budget_since)
+    waits = _waits(memory, known)
+    found = [
+        one
+        for state in states
+        for one in candidates_of(state, spec.partitions, filters, now, due_since=waits.get(state.name, {}))
+    ]
+    databases = known.of_databases(created, when.budget_since)
+    used = Usage(
+        known.running + len(created),
+        sum(one.bytes for one in databases.values()),
+        sum(one.cpu for one in databases.values()),
+    )
     standing = Standing(
         past=known.past,
         unfinished=known.unfinished.union(created),
-        running=known.running + len(created),
-        used=used,
+        running=used.running,
+        used=used.bytes,
+        used_cpu=used.cpu,
+        rates=known.rates,
         window_open=when.open,
-        changed={state.name: state.changed for state in states},
-        due_since=since,
-        databases=known.of_databases(created, when.budget_since),
+        databases=databases,
     )
+    late = now - timedelta(seconds=spec.max_delay)
     ended = [one for past in known.past.values() for one in past]
     return Plan(
-        verdicts=choose(candidates, standing, spec, now),
+        verdicts=choose((startable(one, late=late) for one in found), standing, spec, now),
         expired=expired(ended, spec, budget_since=when.budget_since, now=now),
         problems=_problems(memory, filters),
-        due_since=since,
-        used=used,
+        due_since=_due_since(found, memory, waits),
+        standing=standing,
     )
 
 
-def restored(status: CompactionPolicyStatus) -> dict[str, datetime]:
-    """Return since when tables are due, as far as a status says so: a restart does not begin their wait again."""
-    return {one.table: parse_time(one.due_since) for one in status.next}
+def restored(status: CompactionPolicyStatus) -> dict[str, dict[str, datetime]]:
+    """Return since when partitions are due, as far as a status says so: a restart does not begin their wait again."""
+    found: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
+    for one in status.next:
+        found[one.table][one.due_longest] = parse_time(one.due_since)
+    return dict(found)
 
 
 def _problems(memory: Memory, filters: Sequence[Filter]) -> dict[str, Problem]:
@@ -106,11 +121,19 @@ def _problems(memory: Memory, filters: Sequence[Filter]) -> dict[str, Problem]:
     return {name: problem for name, problem in found if problem is not None}
 
 
-def _due_since(candidates: Sequence[Candidate], memory: Memory, known: Known, now: datetime) -> dict[str, datetime]:
-    """Return since when each candidate's table is due; a compaction that ended meanwhile begins the wait again.
+def _waits(memory: Memory, known: Known) -> dict[str, dict[str, datetime]]:
+    """Return since when the partitions wait that were due at the last look."""
+    return {
+        table: {spec: waits_since(known.past.get(table, ()), spec, since) for spec, since in parts.items()}
+        for table, parts in memory.due_since.items()
+    }
 
-    A table that was due and could not be read since keeps its time.
-    """
-    earlier = {table: since for table, since in memory.due_since.items() if memory.lacks(table)}
-    earlier |= {one.table: memory.due_since.get(one.table, now) for one in candidates}
-    return {table: max(since, known.ended.get(table, since)) for table, since in earlier.items()}
+
+def _due_since(
+    candidates: Sequence[Candidate], memory: Memory, waits: Mapping[str, Mapping[str, datetime]]
+) -> dict[str, dict[str, datetime]]:
+    """Return since when partitions are due. Those of a table that could not be read keep their time."""
+    found: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
+    for one in candidates:
+        found[one.table].update((part.spec, part.due_since) for part in one.parts)
+    return {table: dict(parts) for table, parts in waits.items() if memory.lacks(table)} | found

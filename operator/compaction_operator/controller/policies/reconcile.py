@@ -17,7 +17,7 @@ from compaction_operator.controller.permissions import policy_refusal
 from compaction_operator.controller.policies.decide import Plan, filters_of, hours, plan, restored
 from compaction_operator.controller.policies.manifest import compaction_manifest
 from compaction_operator.controller.policies.report import looked, not_ready, suspended
-from compaction_operator.controller.policies.standing import Known, known_of
+from compaction_operator.controller.policies.standing import Known, known_of, last_ended
 from compaction_operator.controller.policies.why import Asked, Question, answers
 from compaction_operator.controller.services import Services
 from compaction_operator.policy.choice import Verdict, failures
@@ -135,11 +135,11 @@ class PolicyRunner:
             await self._not_ready(upkeep, ConditionStatus.UNKNOWN, memory.reason, memory.message)
             return policy.spec.interval
         await self._act(upkeep, policy, memory)
-        return AGAIN if memory.unread - memory.tables.keys() else policy.spec.interval
+        return AGAIN if memory.is_new else policy.spec.interval
 
-    def _known(self, policy: Policy) -> Known:
+    def _known(self, policy: Policy, memory: Memory) -> Known:
         cache = self._services.cache
-        return known_of(policy, cache.compactions.all(), cache.place)
+        return known_of(policy, cache.compactions.all(), cache.place, memory.names_of_places())
 
     def _refused(self, policy: Policy, now: datetime) -> CompactionPolicyStatus | None:
         """Return the status of a policy that cannot work at all, None if it can."""
@@ -163,7 +163,7 @@ class PolicyRunner:
         await self._write(upkeep, upkeep.policy, changed)
 
     async def _look(self, upkeep: _Upkeep, policy: Policy) -> Memory | Trouble:
-        warehouse, memory = policy.spec.warehouse, upkeep.memory
+        warehouse, memory, cache = policy.spec.warehouse, upkeep.memory, self._services.cache
         pool = self._services.pools.of_warehouse(warehouse).surveys
         answer = await run_in(
             pool,
@@ -171,7 +171,7 @@ class PolicyRunner:
             warehouse,
             policy.spec,
             memory,
-            ended=self._known(policy).ended,
+            ended=last_ended(warehouse, cache.compactions.all(), cache.cleanups.all(), cache.place),
             due=tuple(memory.due_since),
         )
         self._services.metrics.not_answered(warehouse, "survey", isinstance(answer, Trouble))
@@ -183,11 +183,11 @@ class PolicyRunner:
         NB: the status is written against the version that was decided on. So a policy that was suspended, changed or
         deleted meanwhile creates nothing: the write fails.
         """
-        now, known = self._services.clock(), self._known(policy)
+        now, known = self._services.clock(), self._known(policy, memory)
         when = hours(policy.spec, now)
         created, pool = self._created(upkeep), self._services.pools.of_warehouse(policy.spec.warehouse).surveys
         decision = await run_in(pool, plan, policy.spec, memory, known, created=created, when=when, now=now)
-        memory = replace(memory, due_since=dict(decision.due_since))
+        memory = replace(memory, due_since=decision.due_since)
         await self._write(upkeep, policy, looked(policy, memory, known, decision, when=when, now=now))
         upkeep.memory = memory
         upkeep.look = look = Look(policy.meta.generation, now, memory, decision.verdicts, known.past)
@@ -195,7 +195,8 @@ class PolicyRunner:
             for verdict in decision.starting:
                 if not self._may_still_start(upkeep, policy, verdict.candidate.table):
                     break
-                look.created[verdict.candidate.table] = await self._create(upkeep, policy, known, verdict)
+                cpu = decision.standing.cpu_of(verdict.candidate)
+                look.created[verdict.candidate.table] = await self._create(upkeep, policy, known, verdict, cpu=cpu)
         except KubeError as error:
             # People do not see the log. Examples: a quota, an admission policy.
             upkeep.look = replace(look, refusal=str(error))
@@ -211,7 +212,7 @@ class PolicyRunner:
         if self._upkeeps.get(policy.key) is not upkeep or upkeep.policy.meta.generation != policy.meta.generation:
             return False
         others = (one for one in self._upkeeps.values() if one.policy.spec.warehouse == policy.spec.warehouse)
-        taken = self._known(policy).unfinished.union(*map(self._created, others))
+        taken = self._known(policy, upkeep.memory).unfinished.union(*map(self._created, others))
         return table not in taken and hours(policy.spec, self._services.clock()).open
 
     def _created(self, upkeep: _Upkeep) -> set[str]:
@@ -227,13 +228,13 @@ class PolicyRunner:
         if upkeep.policy is policy:
             upkeep.policy = written
 
-    async def _create(self, upkeep: _Upkeep, policy: Policy, known: Known, verdict: Verdict) -> str:
-        """Create a compaction and return its name."""
+    async def _create(self, upkeep: _Upkeep, policy: Policy, known: Known, verdict: Verdict, *, cpu: int) -> str:
+        """Create a compaction that is expected to take so many CPU milliseconds; return its name."""
         found, past = verdict.candidate, known.past.get(verdict.candidate.table, ())
         previous = past[-1].name if past else None
         name = compaction_name(policy_uid=policy.meta.uid, table=found.table, type_=found.type, previous=previous)
         log.info("policy %s: compaction %s of %s: %s", policy.key, name, found.table, found.reason)
-        manifest = compaction_manifest(policy, found, name=name, failures=failures(past, found.type))
+        manifest = compaction_manifest(policy, found, name=name, failures=failures(past, found.type), cpu=cpu)
         await self._services.cluster.create_compaction(manifest)
         key = Key(ResourceKind.COMPACTION, policy.meta.namespace, name)
         upkeep.created[key] = found.table, self._services.ticks()
@@ -247,4 +248,4 @@ class PolicyRunner:
 
 def _what_listing_reads(spec: CompactionPolicySpec) -> tuple[Any, ...]:
     """Return what the memory of a table depends on."""
-    return spec.warehouse, spec.thresholds, spec.template.allow_auto_compaction
+    return spec.warehouse, spec.thresholds, spec.template.allow_auto_compaction, spec.template.hudi

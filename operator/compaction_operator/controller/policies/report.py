@@ -106,6 +106,7 @@ def _line(one: Verdict) -> NextTable:
         score=f"{one.score:.2f}",
         reason=found.reason,
         due_since=rfc3339_seconds(one.due_since),
+        due_longest=one.whole.due_longest.spec,
         files_saved=found.files_saved,
         delete_bytes=found.delete_bytes,
         bytes=found.bytes,
@@ -114,10 +115,12 @@ def _line(one: Verdict) -> NextTable:
 
 
 def _budget(spec: CompactionPolicySpec, plan: Plan, when: Hours) -> Budget | None:
-    if spec.bytes_per_window is None:
+    if spec.bytes_per_window is None and spec.core_hours_per_window is None:
         return None
-    used = plan.used + sum(one.candidate.bytes for one in plan.starting)
-    return Budget(since=rfc3339_seconds(when.budget_since), bytes_used=used)
+    standing = plan.standing
+    size = standing.used + sum(one.candidate.bytes for one in plan.starting)
+    cpu = standing.used_cpu + sum(standing.cpu_of(one.candidate) for one in plan.starting)
+    return Budget(since=rfc3339_seconds(when.budget_since), bytes_used=size, cpu_seconds_used=cpu // 1000)
 
 
 def _ready(
@@ -129,8 +132,15 @@ def _ready(
         message = f"no table matches tables.include ({globs}) in the databases that the warehouse allows"
         return ConditionStatus.FALSE, "NothingMatches", message
     if _too_small(plan.verdicts):
-        return ConditionStatus.FALSE, "BudgetTooSmall", "bytesPerWindow is too small for any table that is due"
+        return (
+            ConditionStatus.FALSE,
+            "BudgetTooSmall",
+            "bytesPerWindow or coreHoursPerWindow is too small for any table that is due",
+        )
     unread = f"; {len(memory.unread)} more are read in the next looks" if memory.unread else ""
+    if large := memory.large:
+        others = f" and {counted(len(large) - 1, 'other table')}" if large[1:] else ""
+        unread += f"; the partitions of {large[0].name}{others} are read over several looks"
     message = f"{counted(counts.seen, 'table')}, {counts.due} due, {counts.running} running{unread}"
     return ConditionStatus.TRUE, "Looked", message
 

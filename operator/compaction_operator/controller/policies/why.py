@@ -95,7 +95,7 @@ def answers(
     found = []
     for one in wanted:
         key = place(TableKey.of(one.policy.spec.warehouse, database, name))
-        same = tuple(_unfinished(compaction) for compaction in unfinished if place(compaction.table) == key)
+        same = tuple(_unfinished(compaction) for compaction in unfinished if place(_named(compaction)) == key)
         found.append(_answer(question.table, one, config).model_copy(update={"unfinished": same}))
     return found
 
@@ -123,6 +123,11 @@ def _waiting(policy: Policy, ready: PolicyReady | None) -> tuple[str, str]:
 def _ready(policy: Policy) -> PolicyReady | None:
     found = find_condition(policy.status.conditions, READY)
     return PolicyReady(status=found.status, reason=found.reason, message=found.message) if found else None
+
+
+def _named(one: Compaction) -> TableKey:
+    """Return a compaction's table by its name, also that of a Hudi table whose location is known."""
+    return TableKey.of(one.spec.warehouse, one.spec.table.database, one.spec.table.name)
 
 
 def _unfinished(one: Compaction) -> Unfinished:
