@@ -416,7 +416,7 @@ def test_a_compaction_has_one_receipt_however_often_its_end_is_tried(tmp_path: P
         assert world.work().record(ENDED, ending=ending()) is None
     (receipt,) = world.receipts()
     assert (receipt.kind, receipt.type, receipt.reason, receipt.attempt) == (Kind.COMPACTION, "Minor", "Compacted", 1)
-    assert (receipt.totals, receipt.forecast, receipt.cpu_milliseconds) == (ending.totals, ending.forecast, 7)
+    assert (receipt.totals, receipt.forecast, receipt.cpu_milliseconds) == (ending().totals, ending().forecast, 7)
 
 
 def test_an_end_is_found_below_the_receipt_of_a_deletion_that_began_before_its_attempt(tmp_path: Path) -> None:
