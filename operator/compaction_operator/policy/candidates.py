@@ -82,7 +82,7 @@ def _wanted(
 ) -> Iterator[PartitionState]:
     keys = [key.lower() for key in table.keys]
     for one in table.partitions:
-        values = dict(zip(keys, values_of(one.name), strict=True)) if keys else {}
+        values = dict(zip(keys, values_of(one.name), strict=True)) if filters else {}
         if wanted(partitions, filters, values=values, created=one.created, now=now):
             yield one
 
@@ -90,7 +90,7 @@ def _wanted(
 def _part(one: PartitionState, keys: Sequence[str], type_: CompactionType) -> Part:
     found, spec = one.measure, spec_of(one.name, keys)
     if type_ is CompactionType.MINOR:
-        saved = found.delta_files - found.buckets * (2 if found.delete_bytes else 1)
+        saved = found.delta_files - found.delta_buckets * (2 if found.delete_bytes else 1)
         return Part(spec, max(0, saved), 0, found.delta_bytes)
     saved = found.base_files + found.delta_files - found.buckets
     return Part(spec, max(0, saved), found.delete_bytes, found.base_bytes + found.delta_bytes)

@@ -15,8 +15,9 @@ class Measure:
 
     `base_files` and `base_bytes` count the original files where there is no base. `delta_bytes` and `delta_files`
     include those of delete deltas, whose part is `delete_bytes`. `buckets` is the number of files that readers open
-    after a major compaction, at most. `aborted` counts directories of aborted writes alone, without those that the base
-    covers: no compaction could do more about them, and their cleanup may have to wait.
+    after a major compaction, at most, and `delta_buckets` the same of the deltas alone. `aborted` counts directories of
+    aborted writes alone, without those that the base covers: no compaction could do more about them, and their cleanup
+    may have to wait.
     """
 
     base_files: int
@@ -26,6 +27,7 @@ class Measure:
     delta_bytes: int
     delete_bytes: int
     buckets: int
+    delta_buckets: int
     aborted: int
 
     @property
@@ -49,7 +51,8 @@ def measure(listing: Listing, write_ids: ValidWriteIdList, valid_txns: ValidTxnL
         delta_files=len(in_deltas),
         delta_bytes=_size(in_deltas),
         delete_bytes=_size(deletes),
-        buckets=len({_bucket(file.name) for file in (*base, *in_deltas)}),
+        buckets=len(_buckets([*base, *in_deltas])),
+        delta_buckets=len(_buckets(in_deltas)),
         aborted=sum(found.base is None or one.max_write_id > found.base.max_write_id for one in found.aborted),
     )
 
@@ -60,6 +63,10 @@ def _data(files: Iterable[File]) -> list[File]:
 
 def _size(files: Iterable[File]) -> int:
     return sum(file.size for file in files)
+
+
+def _buckets(files: Iterable[File]) -> set[int | None]:
+    return {_bucket(file.name) for file in files}
 
 
 def _bucket(name: str) -> int | None:

@@ -16,9 +16,9 @@ from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import Memory, PartitionState, Problem, TableState
 from tests.unit.controller.sandbox import NOON, Inline, KilledError, Sandbox, compaction_raw, condition, runs
 
-DELTAS = Measure(1, 1000, 11, 11, 90, 0, 1, 0)
+DELTAS = Measure(1, 1000, 11, 11, 90, 0, 1, 1, 0)
 """Eleven deltas on a base: a minor compaction is due."""
-CLEAN = Measure(1, 1000, 1, 1, 9, 0, 1, 0)
+CLEAN = Measure(1, 1000, 1, 1, 9, 0, 1, 1, 0)
 
 
 def state(name: str, measure: Measure = DELTAS, *, problem: Problem | None = None) -> TableState:
@@ -213,7 +213,7 @@ async def test_bad_policies_are_named_in_the_status() -> None:
         assert names in ready["message"]
     box = await started(memory())
     assert condition(status(box), "Ready")["reason"] == "NothingMatches"
-    large = Measure(1, 2**30, 11, 11, 2**26, 0, 1, 0)
+    large = Measure(1, 2**30, 11, 11, 2**26, 0, 1, 1, 0)
     box = await started(memory(state("sales.orders", large)), bytesPerWindow="1MiB")
     assert condition(status(box), "Ready")["reason"] == "BudgetTooSmall"
 

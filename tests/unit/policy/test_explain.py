@@ -34,7 +34,7 @@ def spec(**changes: Any) -> CompactionPolicySpec:
 
 
 def deltas(number: int, *, base: int = 1000 * MIB, size: int = 1, aborted: int = 0) -> Measure:
-    return Measure(1 if base else 0, base, number, number, number * size, 0, 1, aborted)
+    return Measure(1 if base else 0, base, number, number, number * size, 0, 1, 1, aborted)
 
 
 def state(*partitions: PartitionState, name: str = NAME, **changes: Any) -> TableState:
