@@ -31,7 +31,7 @@ from compaction_operator.metastore import (
     require_one_compactor,
 )
 from compaction_operator.policy.measure import measure
-from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, TableState, stale
+from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, TableState, remembered, stale
 from compaction_operator.policy.selection import opted_out, selected
 from compaction_operator.policy.thresholds import ThresholdError, overridden
 from compaction_operator.storage import Listed, NotFoundError, Storage, StorageError, is_passing
@@ -207,11 +207,8 @@ class Surveyor:
                 log.info("partition %r of %s.%s is left alone: %s", one.name, table.database, table.name, error)
                 left_alone = LeftAlone(left_alone.count + 1 if left_alone else 1, one.name, str(error))
                 continue
-            if not got.is_clean:
-                earlier = before.get(one.name)
-                since = (earlier.aborted_since if earlier else None) or self.now
-                found.append(PartitionState(one.name, one.create_time, got, since if got.aborted else None))
-        return tuple(found), left_alone
+            found.append(remembered(one.name, one.create_time, got, earlier=before.get(one.name), now=self.now))
+        return tuple(one for one in found if one is not None), left_alone
 
     def _listed(self, table: Table) -> Iterator[tuple[Partition, Listed]]:
         """Yield the partitions with their listings, store by store. One that lies elsewhere is not listed."""

@@ -80,6 +80,16 @@ class Memory:
         return state.problem is not None and state.problem.passing
 
 
+def remembered(
+    name: str, created: int, found: Measure, *, earlier: PartitionState | None, now: datetime
+) -> PartitionState | None:
+    """Return what is kept of a partition that was listed now, None if it has nothing to merge."""
+    if found.is_clean:
+        return None
+    since = (earlier.aborted_since if earlier else None) or now
+    return PartitionState(name, created, found, since if found.aborted else None)
+
+
 def stale(state: TableState | None, write_ids: str, ended: Mapping[str, datetime], name: str) -> bool:
     """Whether a table must be listed again: written to, compacted since it was listed, or not read then.
 

@@ -1,0 +1,173 @@
+"""The benchmark of policies on a tiny fleet: it is deterministic, keeps its limits, and measures what listings show."""
+
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
+import pytest
+from bench.policy.__main__ import MAX_DELAY, compared
+from bench.policy.fixed import FixedThresholds
+from bench.policy.fleet import GIB, TICKS_A_DAY, Fleet, Ints, Shape, make_fleet
+from bench.policy.loop import Limits, Played, Run, Start, play
+from bench.policy.oracle import outcomes, reached
+from bench.policy.ours import Audit, OurPolicy, policy_raw
+from bench.policy.report import BLIND, FIXED, ORACLE, OURS, drawn, judged
+from bench.policy.state import State
+
+from compaction_operator.acid.listing import Directory, File, Listing
+from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.controller.kube.resources import read_policy
+from compaction_operator.controller.policies.standing import known_of
+from compaction_operator.policy.measure import measure
+
+TINY = Shape(tables=40, days=3)
+LIMITS = Limits(slots=2, bytes=20 * GIB)
+TXNS = ValidTxnList(1000, frozenset(), frozenset(), None)
+
+
+@cache
+def fleet() -> Fleet:
+    return make_fleet(TINY)
+
+
+class Checked(OurPolicy):
+    """Compares what it knows of its compactions with what the operator makes of them, at each look."""
+
+    def decide(self, tick: int, changed: Ints, ended: Iterable[Run]) -> list[Start]:
+        starts = super().decide(tick, changed, ended)
+        known, full = self.known(), known_of(self.policy, self.compactions.values(), lambda key: key)
+        assert (known.past, known.unfinished, known.ended) == (full.past, full.unfinished, full.ended)
+        return starts
+
+
+def policy(limits: Limits = LIMITS) -> tuple[Played, OurPolicy]:
+    state = State(fleet())
+    arm = Checked(fleet(), state, limits, maxDelay=MAX_DELAY)
+    return play(fleet(), state, arm), arm
+
+
+def fixed(limits: Limits = LIMITS) -> Played:
+    state = State(fleet())
+    return play(fleet(), state, FixedThresholds(fleet(), state, limits))
+
+
+def test_the_policy_keeps_budget_slots_and_its_longest_wait() -> None:
+    played, arm = policy()
+    assert len(played.runs) > 50
+    assert 0.8 * LIMITS.bytes < played.most <= LIMITS.bytes
+    assert played.most_at_once == LIMITS.slots
+    assert arm.audit.late == 0
+
+
+def test_fixed_thresholds_keep_budget_and_slots() -> None:
+    played = fixed()
+    assert len(played.runs) > 50
+    assert 0.8 * LIMITS.bytes < played.most <= LIMITS.bytes
+    assert played.most_at_once == LIMITS.slots
+
+
+def test_no_partition_is_in_two_compactions_at_once() -> None:
+    for played in (policy()[0], fixed()):
+        until = np.zeros(len(fleet().partitions.table))
+        for run in played.runs:
+            where = run.start.partitions
+            assert set(fleet().partitions.table[where]) == {run.start.table}
+            assert (until[where] <= run.started).all()
+            until[where] = run.ends
+
+
+def test_a_seed_gives_one_result() -> None:
+    first, second = (compared(Shape(tables=20, days=2, seed=7)) for _ in range(2))
+    assert first == second
+    assert first != compared(Shape(tables=20, days=2, seed=8))
+
+
+def test_the_oracle_reaches_less_than_all_others() -> None:
+    found, budget = outcomes(fleet()), LIMITS.bytes * TINY.days
+    cost, size = reached(found, budget)
+    assert size <= budget
+    assert cost < policy()[0].cost.sum()
+    assert cost < fixed().cost.sum()
+    assert cost <= reached(found, budget, blind=True)[0]
+
+
+def test_the_oracle_knows_the_cost_of_doing_nothing() -> None:
+    """Its sums over writes are those of the clock over ticks."""
+
+    class Nothing:
+        def decide(self, tick: int, changed: Ints, ended: Iterable[Run]) -> list[Start]:
+            return []
+
+    cost = play(fleet(), State(fleet()), Nothing()).cost.sum()
+    assert np.allclose(reached(outcomes(fleet()), 0.0), (cost, 0))
+
+
+def test_the_audit_sees_what_the_budget_keeps_back_too_long() -> None:
+    """A budget too small for most tables, and a longest wait of an hour that all of them exceed."""
+    tight = Limits(slots=1, bytes=GIB)
+    state = State(fleet())
+    arm = OurPolicy(fleet(), state, tight, maxDelay="1h")
+    played = play(fleet(), state, arm)
+    assert arm.audit.longest > 1 / 24
+    assert arm.audit.forced > 0
+    assert played.most > tight.bytes
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_the_state_measures_as_a_listing_does(compacted: bool) -> None:
+    """Writes into one partition, and a minor compaction of the first ones."""
+    upserted = np.flatnonzero(fleet().partitions.upserts & (fleet().partitions.base_files > 1))
+    writes = fleet().writes
+    where = next(one for one in upserted if (writes.partition == one).sum() > 6)
+    ticks = writes.tick[writes.partition == where][:7]
+    state, names = State(fleet()), [f"base_{1:07d}"]
+    for tick in range(ticks[-1] + 1):
+        state.write(tick)
+        if compacted and tick == ticks[3]:
+            part = np.array([where])
+            state.merge(part, state.content(part), CompactionType.MINOR)
+    made = int((writes.tick[writes.partition == where] <= ticks[-1]).sum())
+    merged = int((writes.tick[writes.partition == where] <= ticks[3]).sum()) if compacted else 0
+    spans = [(2, merged + 1)] if merged else []
+    spans += [(number, number) for number in range(merged + 2, made + 2)]
+    names += [f"{kind}_{low:07d}_{high:07d}" for low, high in spans for kind in ("delta", "delete_delta")]
+    files = {"base": int(state.base_files[where]), "delta": int(state.spread[where])}
+    counts = [files["base" if name.startswith("base") else "delta"] for name in names]
+    directories = (
+        Directory(name, tuple(File(f"bucket_{n:05d}", 1) for n in range(count)))
+        for name, count in zip(names, counts, strict=True)
+    )
+    listing = Listing(tuple(directories), ())
+    found = measure(listing, ValidWriteIdList.parse(f"db.t:{made + 1}:9223372036854775807::"), TXNS)
+    (simulated,) = state.measures([int(where)])
+    fields = ("base_files", "deltas", "delta_files", "buckets", "delta_buckets", "aborted")
+    assert [getattr(simulated, field) for field in fields] == [getattr(found, field) for field in fields]
+
+
+def test_a_missed_target_is_named() -> None:
+    audit = Audit(read_policy(policy_raw(LIMITS)).spec)
+    arms = {
+        name: {"read_cost": cost, "most_of_budget": 1.0}
+        for name, cost in ((FIXED, 30), (OURS, 12), (ORACLE, 10), (BLIND, 11))
+    }
+    assert judged(arms, audit)["missed"] == []
+    audit.late = 1
+    arms[OURS] = {"read_cost": 20, "most_of_budget": 1.1}
+    assert judged(arms, audit)["missed"] == [
+        "times_better_than_fixed",
+        "times_the_oracle",
+        "most_of_budget",
+        "kept_back_too_long",
+    ]
+
+
+def test_the_plot_has_all_arms() -> None:
+    lines = {name: {"by_day": [1.0, 2.0], "read_cost": 1.5} for name in (FIXED, OURS, ORACLE, BLIND)}
+    assert all(f"{name}<" in drawn(lines, TINY.days) for name in lines)
+
+
+def test_all_tables_are_read_on_each_day() -> None:
+    assert fleet().queries.shape == (TINY.days, len(fleet().partitions.table))
+    assert fleet().asked.shape == (TINY.days,)
+    assert fleet().writes.tick.max() < TINY.days * TICKS_A_DAY
