@@ -1,13 +1,15 @@
 """The benchmark of policies on a tiny fleet: it is deterministic, keeps its limits, and measures what listings show."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
 from bench.policy.__main__ import MAX_DELAY, compared
 from bench.policy.fixed import FixedThresholds
-from bench.policy.fleet import GIB, TICKS_A_DAY, Fleet, Ints, Shape, make_fleet
+from bench.policy.fleet import DELETED, GIB, MIB, REPLACED, TICKS_A_DAY, Fleet, Ints, Shape, Writes, make_fleet
 from bench.policy.loop import Limits, Played, Run, Start, play
 from bench.policy.oracle import outcomes, reached
 from bench.policy.ours import Audit, OurPolicy, policy_raw
@@ -101,6 +103,54 @@ def test_the_oracle_knows_the_cost_of_doing_nothing() -> None:
 
     cost = play(fleet(), State(fleet()), Nothing()).cost.sum()
     assert np.allclose(reached(outcomes(fleet()), 0.0), (cost, 0))
+
+
+@pytest.mark.parametrize("price", [1e-8, 1e-7, 1e-6, 1e-5])
+def test_the_oracles_schedules_are_nearly_as_good_as_the_best_of_all(price: float) -> None:
+    """For partitions with few writes, all schedules can be tried: nothing, a minor or a major one after each write."""
+    writes = fleet().writes
+    counts = np.bincount(writes.partition, minlength=len(fleet().partitions.table))
+    few = [int(one) for one in np.flatnonzero((counts >= 3) & (counts <= 6))][:40]
+    best = sum(min(_priced(one, schedule, price) for schedule in _schedules(int(counts[one]))) for one in few)
+    mask = np.isin(writes.partition, few)
+    only = Writes(writes.tick[mask], writes.partition[mask], writes.bytes[mask], np.zeros(int(mask.sum()), bool))
+    alone = replace(fleet(), writes=only, failing=np.zeros_like(fleet().failing))
+    found = outcomes(alone)
+    cost, size = found.at(price, blind=False)
+    others = np.setdiff1d(np.arange(len(counts)), few)
+    rest = (fleet().queries[:, others].sum(axis=0) * TICKS_A_DAY * fleet().partitions.base_files[others]).sum()
+    assert best * 0.999 <= cost - rest + price * size <= best * 1.05
+
+
+def _schedules(writes: int) -> Iterable[tuple[CompactionType | None, ...]]:
+    return product((None, CompactionType.MINOR, CompactionType.MAJOR), repeat=writes)
+
+
+def _priced(partition: int, schedule: Sequence[CompactionType | None], price: float) -> float:
+    """Return read cost plus price times bytes of one partition by one schedule."""
+    parts, writes = fleet().partitions, fleet().writes
+    mask = writes.partition == partition
+    ticks = [0, *writes.tick[mask].tolist(), fleet().shape.ticks]
+    spread, upserts = int(parts.spread[partition]), bool(parts.upserts[partition])
+    base, base_files = float(parts.base_bytes[partition]), int(parts.base_files[partition])
+    rows, dirs, total = 0.0, 0, _asked(partition, ticks[0], ticks[1]) * base_files
+    for number, (size, type_) in enumerate(zip(writes.bytes[mask].tolist(), schedule, strict=True)):
+        rows, dirs = rows + size, dirs + 1
+        deletes = rows * DELETED if upserts else 0.0
+        if type_ is not None:
+            total += price * (rows + deletes + (base if type_ is CompactionType.MAJOR else 0))
+        if type_ is CompactionType.MINOR:
+            dirs = 1
+        if type_ is CompactionType.MAJOR:
+            base, base_files = base + rows * (1 - REPLACED if upserts else 1), max(base_files, spread)
+            rows, dirs, deletes = 0.0, 0, 0.0
+        opened = base_files + dirs * spread * (2 if upserts else 1) + deletes / MIB
+        total += _asked(partition, ticks[number + 1], ticks[number + 2]) * opened
+    return total
+
+
+def _asked(partition: int, start: int, end: int) -> float:
+    return float(sum(fleet().queries[tick // TICKS_A_DAY, partition] for tick in range(start, end)))
 
 
 def test_the_audit_sees_what_the_budget_keeps_back_too_long() -> None:
