@@ -1,14 +1,14 @@
 """The policy: the operator's own decisions, from a look to the resources that it creates, without a cluster."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
-from bench.policy.fleet import BY_DAY, BY_KEY, START, Fleet, Ints, time_of
+from bench.policy.fleet import BY_DAY, BY_KEY, START, Fleet, Floats, Ints, time_of
 from bench.policy.loop import Limits, Run, Start
 from bench.policy.state import State
 from compaction_operator.api.policy import CompactionPolicySpec
@@ -18,12 +18,16 @@ from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.policies.decide import hours, plan
 from compaction_operator.controller.policies.manifest import compaction_manifest
 from compaction_operator.controller.policies.standing import Known, ended_at, past_of, table_of
-from compaction_operator.policy.choice import Hold, Past, Verdict, failures
+from compaction_operator.policy.choice import Hold, Past, Usage, Verdict, failures
 from compaction_operator.policy.memory import Memory, PartitionState, TableState, remembered
 from compaction_operator.policy.naming import compaction_name
+from compaction_operator.policy.ranking import PRESSING
 
 WAITS = (Hold.WINDOW_CLOSED, Hold.MAX_CONCURRENT, Hold.UNFINISHED, Hold.BACKING_OFF, Hold.MIN_INTERVAL)
 """What may keep a table back that has waited for `maxDelay`. The budget may not."""
+DATABASE = "lake"
+LOOKS = 3
+"""Ticks from one look to the next: half an hour. A policy's own `interval` is a minute."""
 KEY = {BY_DAY: "day", BY_KEY: "key"}
 
 
@@ -32,13 +36,15 @@ class Audit:
     """How long tables waited that could have started, and whether the budget or the policy's choice kept one too long.
 
     `longest` is the longest wait of a table that was due, in days. `late` counts the looks at which a table waited
-    for longer than `maxDelay`, and neither slots nor its own last compaction kept it back.
+    for longer than `maxDelay`, and neither slots nor its own last compaction kept it back. `pressed` and `forced` are
+    the bytes of what started because it had waited so long, within the budget or whatever the budget.
     """
 
     spec: CompactionPolicySpec
     longest: float = 0.0
     late: int = 0
     forced: float = 0.0
+    pressed: float = 0.0
 
     def look(self, verdicts: Sequence[Verdict], now: datetime) -> None:
         """Count the verdicts of one look."""
@@ -47,17 +53,47 @@ class Audit:
             if one.hold is None:
                 self.longest = max(self.longest, waited / 86400)
                 self.forced += one.candidate.bytes * (waited >= self.spec.max_delay)
+                self.pressed += one.candidate.bytes * (waited >= PRESSING * self.spec.max_delay)
             elif waited > self.spec.max_delay and one.hold not in WAITS:
                 self.late += 1
+
+
+@dataclass(frozen=True)
+class Recorded(Known):
+    """What is known, with the bytes of what has started at hand: all tables are in one database."""
+
+    record: deque[tuple[datetime, int]]
+
+    @property
+    def running(self) -> int:
+        """How many compactions have not ended."""
+        return len(self.unfinished)
+
+    def used(self, since: datetime) -> int:
+        """Return the bytes of what has started since a time."""
+        while self.record and self.record[0][0] < since:
+            self.record.popleft()
+        return sum(size for _, size in self.record)
+
+    def starts(self) -> Iterable[tuple[datetime, int]]:
+        """Return what has started, with its bytes."""
+        return self.record
+
+    def of_databases(self, created: Collection[str], since: datetime) -> dict[str, Usage]:
+        """Return what the one database has."""
+        return {DATABASE: Usage(self.running + len(created), self.used(since))}
 
 
 class OurPolicy:
     """One CompactionPolicy with its memory and its TableCompactions."""
 
-    def __init__(self, fleet: Fleet, state: State, limits: Limits, **spec: Any) -> None:
+    def __init__(
+        self, fleet: Fleet, state: State, limits: Limits, *, weights: Floats | None = None, **spec: Any
+    ) -> None:
         self._fleet, self._state = fleet, state
+        self._weights = np.ones(fleet.shape.tables) if weights is None else weights
         self.policy = read_policy(policy_raw(limits, **spec))
-        names = [f"lake.t{number:04d}" for number in range(fleet.shape.tables)]
+        names = [f"{DATABASE}.t{number:04d}" for number in range(fleet.shape.tables)]
         self._names = names
         self._number = {name: number for number, name in enumerate(names)}
         self.memory = Memory({name: self._table(name) for name in names}, matched=len(names))
@@ -65,12 +101,15 @@ class OurPolicy:
         self.compactions: dict[str, Compaction] = {}
         self._past: defaultdict[str, list[Past]] = defaultdict(list)
         self._unfinished: set[str] = set()
+        self._record: deque[tuple[datetime, int]] = deque()
         self._ended: dict[str, datetime] = {}
+        self._changed: list[Ints] = []
         self.audit = Audit(self.policy.spec)
 
     def _table(self, name: str) -> TableState:
-        keys = KEY.get(int(self._fleet.tables.kind[self._number[name]]))
-        return TableState(name, "0", START, START, keys=(keys,) if keys else ())
+        number = self._number[name]
+        keys = KEY.get(int(self._fleet.tables.kind[number]))
+        return TableState(name, "0", START, START, (keys,) if keys else (), weight=float(self._weights[number]))
 
     def _name(self, partition: int) -> str:
         table = self._fleet.partitions.table[partition]
@@ -82,7 +121,11 @@ class OurPolicy:
         now = time_of(tick)
         for run in ended:
             self._end(run.start.name, failed=run.fails, now=now)
-        self._look(changed, tick, now)
+        self._changed.append(changed)
+        if tick % LOOKS:
+            return []
+        self._look(np.unique(np.concatenate(self._changed)), tick, now)
+        self._changed.clear()
         known = self.known()
         when = hours(self.policy.spec, now)
         decision = plan(self.policy.spec, self.memory, known, created=(), when=when, now=now)
@@ -95,7 +138,8 @@ class OurPolicy:
 
     def known(self) -> Known:
         """Return what `known_of` makes of all TableCompactions. It is kept up to date: there are thousands."""
-        return Known(list(self.compactions.values()), self._past, frozenset(self._unfinished), self._ended)
+        mine = list(self.compactions.values())
+        return Recorded(mine, self._past, frozenset(self._unfinished), self._ended, self._record)
 
     def _forget(self, old: Past) -> None:
         del self.compactions[old.name]
@@ -128,6 +172,7 @@ class OurPolicy:
         raw["metadata"].update(uid=name, resourceVersion="1", creationTimestamp=rfc3339(now))
         self.compactions[name] = read_compaction(raw)
         self._unfinished.add(found.table)
+        self._record.append((now, found.bytes))
         first = self._fleet.first[number]
         parts = [int(part.spec.partition("=")[2] or 0) + first for part in found.parts]
         return Start(name, number, np.array(parts), found.type)
@@ -149,5 +194,5 @@ def policy_raw(limits: Limits, **spec: Any) -> dict[str, Any]:
     given = {"maxConcurrent": limits.slots, "bytesPerWindow": int(limits.bytes)}
     return {
         "metadata": {**metadata, "creationTimestamp": rfc3339(START)},
-        "spec": {"warehouse": "lake", "tables": {"include": ["lake.*"]}, **given, **spec},
+        "spec": {"warehouse": "lake", "tables": {"include": [f"{DATABASE}.*"]}, **given, **spec},
     }

@@ -38,6 +38,7 @@ class State:
         count, size = np.zeros(number, np.int64), np.zeros(number)
         rows, deletes = (count.copy(), count.copy(), size.copy()), (count.copy(), count.copy(), size.copy())
         self.now = Content(*rows, *deletes, aborted=count)
+        self._majors, self._minors = count.copy(), count.copy()
 
     def write(self, tick: int) -> Ints:
         """Make the writes of a tick; return their partitions."""
@@ -74,6 +75,7 @@ class State:
         """Let a compaction end that had read `taken`. What was written meanwhile stays."""
         for name in FIELDS:
             getattr(self.now, name)[where] -= getattr(taken, name)
+        (self._majors if type_ is CompactionType.MAJOR else self._minors)[where] += 1
         if type_ is CompactionType.MAJOR:
             replaced = taken.delete_bytes / DELETED * REPLACED
             self.base_bytes[where] += np.maximum(taken.bytes - replaced, 0)
@@ -87,7 +89,10 @@ class State:
             getattr(self.now, f"{kind}bytes")[where] += getattr(taken, f"{kind}bytes")
 
     def measures(self, where: Iterable[int]) -> list[Measure]:
-        """Return the measures of some partitions, as a listing of their directories gives them."""
+        """Return the measures of some partitions, as a listing of their directories gives them.
+
+        Of the write ids only that they change with a compaction is true.
+        """
         found = self.now
         return [
             Measure(
@@ -100,6 +105,8 @@ class State:
                 buckets=int(max(self.base_files[one], self.spread[one] if found.dirs[one] else 0)),
                 delta_buckets=int(self.spread[one] if found.dirs[one] else 0),
                 aborted=int(found.aborted[one]),
+                base_write_id=int(self._majors[one]),
+                first_delta=int(self._majors[one] + self._minors[one]),
             )
             for one in where
         ]

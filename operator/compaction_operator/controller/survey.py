@@ -32,6 +32,7 @@ from compaction_operator.metastore import (
 )
 from compaction_operator.policy.measure import measure
 from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, TableState, remembered, stale
+from compaction_operator.policy.ranking import weight_of
 from compaction_operator.policy.selection import opted_out, selected
 from compaction_operator.policy.thresholds import ThresholdError, overridden
 from compaction_operator.storage import Listed, NotFoundError, Storage, StorageError, is_passing
@@ -144,7 +145,8 @@ class Surveyor:
         if opted_out(table.parameters):
             return replace(state, problem=_opted_out(state.name), write_ids="")
         try:
-            return replace(state, thresholds=overridden(self.spec.thresholds, table.parameters))
+            thresholds, weight = overridden(self.spec.thresholds, table.parameters), weight_of(table.parameters)
+            return replace(state, thresholds=thresholds, weight=weight)
         except ThresholdError as error:
             return replace(state, problem=_problem(state.name, error), write_ids="")
 
@@ -171,12 +173,13 @@ class Surveyor:
         self, state: TableState, table: Table, ids: ValidWriteIdList, txns: ValidTxnList, old: TableState | None
     ) -> TableState:
         try:
-            thresholds = overridden(self.spec.thresholds, table.parameters)
+            thresholds, weight = overridden(self.spec.thresholds, table.parameters), weight_of(table.parameters)
             self._require_fit(table)
             parts, left_alone = self._partitions(table, ids, txns, old)
         except (ThresholdError, Refused, StorageError) as error:
             return _unread(state, old, _problem(state.name, error))
-        return replace(state, keys=table.partition_keys, thresholds=thresholds, partitions=parts, left_alone=left_alone)
+        state = replace(state, keys=table.partition_keys, thresholds=thresholds, weight=weight)
+        return replace(state, partitions=parts, left_alone=left_alone)
 
     def _require_fit(self, table: Table) -> None:
         """Raise Refused for a table that a compaction's preflight would refuse: no compaction is made for it."""

@@ -2,42 +2,73 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.policy import Partitions
+from compaction_operator.api.policy import Partitions, Strategy
 from compaction_operator.metastore.partition_specs import PartitionSpecError, parse_spec, values_of
 from compaction_operator.policy.memory import PartitionState, Problem, TableState
 from compaction_operator.policy.partitions import Filter, unknown_key, wanted
 from compaction_operator.policy.thresholds import due
 
+HOUR = timedelta(hours=1)
 MAX_PARTITIONS = 500
 MAX_CHARACTERS = 16_384
 """Limits of a TableCompaction. What exceeds them comes with the table's next compaction."""
+DELETE_UNIT = 1024**2
+COST_UNIT = 256 * 1024**2
+SOON = 1 / 6
+"""Hours that count at least: all that was listed for the first time is ranked by benefit and cost alone."""
+AS_GOOD = 0.5
+"""With the best partition of a table go those with at least this share of its score."""
+
+
+BELOW = "most gain for its cost; below the thresholds"
+"""Why a partition is compacted by gain that is not due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One partition of a candidate: its spec ('' for an unpartitioned table), its gain and its cost.
 
-    `files_saved` is how many files less a reader opens afterwards, `bytes` what the compaction reads at most.
+    `files_saved` is how many files less a reader opens afterwards, `bytes` what the compaction reads at most, and
+    `hours` for how long readers have been without it, at least `SOON`. `due` is whether a threshold is exceeded.
     """
 
     spec: str
     files_saved: int
     delete_bytes: int
     bytes: int
+    hours: float = SOON
+    due: bool = True
+
+    @property
+    def benefit(self) -> float:
+        """What a reader need not open or merge afterwards, in requests: a file is one, and a MiB of delete events."""
+        return self.files_saved + self.delete_bytes / DELETE_UNIT
+
+    @property
+    def score(self) -> float:
+        """The score of this partition alone, if its table weighs 1."""
+        return self.benefit * self.hours / (1 + self.bytes / COST_UNIT)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A compaction that would help, with the reason of its first partition."""
+    """A compaction that would help, with the reason of its first partition.
+
+    `weight` is how often the table is read, compared with others. `due` is whether a partition of the table, of this
+    candidate or not, exceeds a threshold.
+    """
 
     table: str
     type: CompactionType
     reason: str
     parts: tuple[Part, ...]
+    weight: float = 1.0
+    due: bool = True
 
     @property
     def files_saved(self) -> int:
@@ -54,18 +85,42 @@ class Candidate:
         """Bytes that the compaction reads at most."""
         return sum(part.bytes for part in self.parts)
 
+    @property
+    def cost(self) -> float:
+        """What the compaction costs, in `COST_UNIT`s; one is for the start of its Job."""
+        return 1 + self.bytes / COST_UNIT
+
+
+_Chosen = tuple[CompactionType, str, Part]
+"""What a partition would get: type, reason, gain and cost."""
+
 
 def candidates_of(
-    table: TableState, partitions: Partitions, filters: Sequence[Filter], now: datetime
+    table: TableState,
+    partitions: Partitions,
+    filters: Sequence[Filter],
+    now: datetime,
+    *,
+    strategy: Strategy = Strategy.THRESHOLDS,
+    late: bool = False,
 ) -> tuple[Candidate, ...]:
-    """Return a table's candidates. `filters` are those of `partitions`, parsed."""
+    """Return a table's candidates. `filters` are those of `partitions`, parsed.
+
+    By thresholds a candidate has the partitions that are due. By gain it has the best partitions, due or not, unless
+    the table is late: then all that are due.
+    """
     if table.problem is not None or key_problem(table, filters) is not None:
         return ()
+    considered = _due if strategy is Strategy.THRESHOLDS else _best
     found: defaultdict[CompactionType, list[tuple[str, Part]]] = defaultdict(list)
     for one in _wanted(table, partitions, filters, now):
-        if needed := due(one.measure, table.thresholds, aborted_for=one.aborted_for(now)):
-            found[needed.type].append((needed.reason, _part(one, table.keys, needed.type)))
-    return tuple(_candidate(table.name, type_, parts) for type_, parts in found.items())
+        if chosen := considered(one, table, now):
+            type_, reason, part = chosen
+            found[type_].append((reason, part))
+    is_due = any(part.due for parts in found.values() for _, part in parts)
+    all_due = is_due and (late or strategy is Strategy.THRESHOLDS)
+    kept = {type_: _kept(parts, all_due=all_due) for type_, parts in found.items()}
+    return tuple(_candidate(table, type_, parts, due=is_due) for type_, parts in kept.items() if parts)
 
 
 def key_problem(table: TableState, filters: Sequence[Filter]) -> Problem | None:
@@ -87,18 +142,51 @@ def _wanted(
             yield one
 
 
-def _part(one: PartitionState, keys: Sequence[str], type_: CompactionType) -> Part:
-    found, spec = one.measure, spec_of(one.name, keys)
+def _due(one: PartitionState, table: TableState, now: datetime) -> _Chosen | None:
+    """Return the compaction that a partition needs by its thresholds, None if it needs none."""
+    needed = due(one.measure, table.thresholds, aborted_for=one.aborted_for(now))
+    return (needed.type, needed.reason, _part(one, needed.type, now, due=True)) if needed else None
+
+
+def _best(one: PartitionState, table: TableState, now: datetime) -> _Chosen | None:
+    """Return the compaction from which readers gain most for its cost, None if they gain nothing.
+
+    NB: aborted writes ask for a major compaction, as Hive has it, however little readers gain.
+    """
+    found, age = one.measure, one.aborted_for(now)
+    needed = due(found, table.thresholds, aborted_for=age)
+    best = _part(one, CompactionType.MAJOR, now, due=needed is not None)
+    if found.aborted and needed and due(replace(found, deltas=0, delta_bytes=0), table.thresholds, aborted_for=age):
+        return needed.type, needed.reason, best
+    type_, reason = CompactionType.MAJOR, needed.reason if needed else BELOW
+    if found.base_bytes:
+        minor = _part(one, CompactionType.MINOR, now, due=best.due)
+        type_, best = (CompactionType.MINOR, minor) if minor.score > best.score else (type_, best)
+    return (type_, reason, best) if best.due or best.benefit else None
+
+
+def _kept(parts: list[tuple[str, Part]], *, all_due: bool) -> list[tuple[str, Part]]:
+    """Return the partitions that go together: all that are due, or those nearly as good as the best."""
+    if all_due:
+        return [one for one in parts if one[1].due]
+    least = AS_GOOD * max(part.score for _, part in parts)
+    return [one for one in parts if one[1].score >= least]
+
+
+def _part(one: PartitionState, type_: CompactionType, now: datetime, *, due: bool) -> Part:
+    """Return a partition's gain and cost. Its spec is still its name."""
+    found, hours = one.measure, max(SOON, one.loose_for(type_, now) / HOUR)
     if type_ is CompactionType.MINOR:
         saved = found.delta_files - found.delta_buckets * (2 if found.delete_bytes else 1)
-        return Part(spec, max(0, saved), 0, found.delta_bytes)
+        return Part(one.name, max(0, saved), 0, found.delta_bytes, hours, due)
     saved = found.base_files + found.delta_files - found.buckets
-    return Part(spec, max(0, saved), found.delete_bytes, found.base_bytes + found.delta_bytes)
+    return Part(one.name, max(0, saved), found.delete_bytes, found.base_bytes + found.delta_bytes, hours, due)
 
 
-def _candidate(table: str, type_: CompactionType, parts: list[tuple[str, Part]]) -> Candidate:
-    best = sorted(parts, key=lambda one: (-one[1].files_saved - one[1].delete_bytes, one[1].spec))
-    return Candidate(table, type_, best[0][0], tuple(_fitting(part for _, part in best)))
+def _candidate(table: TableState, type_: CompactionType, parts: list[tuple[str, Part]], *, due: bool) -> Candidate:
+    best = sorted(parts, key=lambda one: (-one[1].score, one[1].spec))
+    named = (replace(part, spec=spec_of(part.spec, table.keys)) for _, part in best)
+    return Candidate(table.name, type_, best[0][0], tuple(_fitting(named)), table.weight, due)
 
 
 def _fitting(parts: Iterable[Part]) -> Iterator[Part]:
@@ -110,7 +198,8 @@ def _fitting(parts: Iterable[Part]) -> Iterator[Part]:
         yield part
 
 
-def spec_of(name: str, keys: Sequence[str]) -> str:
+@lru_cache(maxsize=100_000)
+def spec_of(name: str, keys: tuple[str, ...]) -> str:
     """Return the spec that selects the partition of that name alone. A name with a comma, say, needs quotes."""
     if not name:
         return ""

@@ -8,9 +8,9 @@ from itertools import takewhile
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import backed_off
-from compaction_operator.api.policy import CompactionPolicySpec
+from compaction_operator.api.policy import CompactionPolicySpec, Strategy
 from compaction_operator.policy.candidates import Candidate, Part
-from compaction_operator.policy.ranking import overdue, score
+from compaction_operator.policy.ranking import overdue, pressing, score
 
 BACK_OFF_CAP = timedelta(days=1)
 
@@ -34,6 +34,7 @@ class Hold(StrEnum):
     MAX_CONCURRENT = "MaxConcurrent"
     DATABASE_SHARE = "DatabaseShare"
     BUDGET_SPENT = "BudgetSpent"
+    BUDGET_PACED = "BudgetPaced"
     BUDGET_TOO_SMALL = "BudgetTooSmall"
     DRY_RUN = "DryRun"
 
@@ -47,6 +48,7 @@ MEANING = {
     Hold.MAX_CONCURRENT: "maxConcurrent compactions run already",
     Hold.DATABASE_SHARE: "its database has its databaseShare of maxConcurrent or of bytesPerWindow",
     Hold.BUDGET_SPENT: "what is left of bytesPerWindow is too little",
+    Hold.BUDGET_PACED: "by gain, bytesPerWindow is spread over 24 hours; the next bytes come soon",
     Hold.BUDGET_TOO_SMALL: "each due partition exceeds bytesPerWindow or databaseShare of it; it starts after maxDelay",
     Hold.DRY_RUN: "dryRun is set",
 }
@@ -84,7 +86,8 @@ class Standing:
     """What the cluster has: ended compactions by table, oldest first, tables with an unfinished one, and the budget.
 
     `changed` is since when a table's write ids are the same. `used` are the bytes of the budget that are used up.
-    `databases` says of each database what it has of `running` and of `used`.
+    `databases` says of each database what it has of `running` and of `used`. `ahead` are the bytes that have been
+    started ahead of an even pace.
     """
 
     past: Mapping[str, Sequence[Past]]
@@ -95,6 +98,7 @@ class Standing:
     changed: Mapping[str, datetime]
     due_since: Mapping[str, datetime]
     databases: Mapping[str, Usage] = field(default_factory=dict)
+    ahead: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +118,14 @@ class Verdict:
 def choose(
     candidates: Iterable[Candidate], standing: Standing, spec: CompactionPolicySpec, now: datetime
 ) -> list[Verdict]:
-    """Return the verdict on each candidate: the overdue ones first, those due longest first, then by score.
+    """Return the verdict on each candidate: the pressing ones first, those due longest first, then by score.
 
     One compaction of a table starts at a time. An overdue one may exceed the budget, but neither a window nor
     `max_concurrent`.
     """
     max_delay, taken, verdicts = timedelta(seconds=spec.max_delay), set[str](), list[Verdict]()
     total, shares = _Room.of(spec, Usage(standing.running, standing.used), percent=100), dict[str, _Room]()
+    total.ahead = standing.ahead if is_paced(spec) else None
     for ranked in _ordered(candidates, standing, max_delay, now):
         one, database = ranked, database_of(ranked.candidate.table)
         used = standing.databases.get(database, Usage())
@@ -147,11 +152,17 @@ def database_of(table: str) -> str:
 
 @dataclass
 class _Room:
-    """What a policy, or one database of it, has left: slots, and bytes of a whole budget if there is one."""
+    """What a policy, or one database of it, has left: slots, and bytes of a whole budget if there is one.
+
+    `ahead` are the bytes ahead of an even pace, None without one. Then the budget is `saving` for what comes first and
+    does not fit yet: small ones would use up each byte that becomes free, and a large one would never start.
+    """
 
     slots: int
     left: int | None
     whole: int | None
+    ahead: float | None = None
+    saving: bool = False
 
     @classmethod
     def of(cls, spec: CompactionPolicySpec, used: Usage, *, percent: int) -> "_Room":
@@ -162,30 +173,42 @@ class _Room:
     def take(self, size: int) -> None:
         self.slots -= 1
         self.left = None if self.left is None else self.left - size
+        self.ahead = None if self.ahead is None else self.ahead + size
+
+
+def is_paced(spec: CompactionPolicySpec) -> bool:
+    """Whether a policy spreads its budget evenly over time.
+
+    By gain there is always something that readers gain from: at once, the budget would go to what is loose by chance,
+    and nothing would be left for what is written during the next 24 hours. A window has its own end.
+    """
+    return spec.strategy is Strategy.GAIN and spec.bytes_per_window is not None and not spec.windows
 
 
 def _admitted(one: Verdict, total: _Room, share: _Room, *, late: bool) -> tuple[Verdict, Hold | None]:
     """Return a verdict on what there is room for, and what keeps it back if there is none."""
-    if total.slots <= 0:
-        return one, Hold.MAX_CONCURRENT
-    if share.slots <= 0:
-        return one, Hold.DATABASE_SHARE
+    if total.slots <= 0 or share.slots <= 0:
+        return one, Hold.MAX_CONCURRENT if total.slots <= 0 else Hold.DATABASE_SHARE
     if late or total.left is None or share.left is None or share.whole is None:
         return one, None
     if min(part.bytes for part in one.candidate.parts) > share.whole:
         return one, Hold.BUDGET_TOO_SMALL
+    if total.saving or (total.ahead or 0) > 0:
+        return one, Hold.BUDGET_SPENT if total.saving else Hold.BUDGET_PACED
     spent = Hold.DATABASE_SHARE if share.left < total.left else Hold.BUDGET_SPENT
-    return _within(one, min(total.left, share.left), spent)
+    one, hold = _within(one, min(total.left, share.left), spent)
+    total.saving = total.ahead is not None and hold is Hold.BUDGET_SPENT
+    return one, hold
 
 
 def _ordered(candidates: Iterable[Candidate], standing: Standing, max_delay: timedelta, now: datetime) -> list[Verdict]:
     found = []
     for one in candidates:
-        since = standing.due_since.get(one.table, now)
-        found.append(Verdict(one, one, score(one, waited=now - since, max_delay=max_delay).value, since))
+        since = standing.due_since.get(one.table, now) if one.due else now
+        found.append(Verdict(one, one, score(one).value, since))
 
     def place(one: Verdict) -> tuple[bool, float, str, str]:
-        late = overdue(one.due_since, max_delay=max_delay, now=now)
+        late = pressing(one.due_since, max_delay=max_delay, now=now)
         rank = one.due_since.timestamp() if late else -one.score
         return not late, rank, one.candidate.table, one.candidate.type
 

@@ -4,7 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compaction_operator.acid.listing import File, Listing
-from compaction_operator.acid.names import DirectoryKind, is_hidden, parse_bucket_file, parse_original_path
+from compaction_operator.acid.names import (
+    AcidDirectory,
+    DirectoryKind,
+    is_hidden,
+    parse_bucket_file,
+    parse_original_path,
+)
 from compaction_operator.acid.snapshot import snapshot
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 
@@ -17,7 +23,8 @@ class Measure:
     include those of delete deltas, whose part is `delete_bytes`. `buckets` is the number of files that readers open
     after a major compaction, at most, and `delta_buckets` the same of the deltas alone. `aborted` counts directories of
     aborted writes alone, without those that the base covers: no compaction could do more about them, and their cleanup
-    may have to wait.
+    may have to wait. `base_write_id` is 0 without a base, and `first_delta` is the highest write id of the lowest
+    delta: what a compaction publishes changes one of the two, and what writers publish changes neither.
     """
 
     base_files: int
@@ -29,6 +36,8 @@ class Measure:
     buckets: int
     delta_buckets: int
     aborted: int
+    base_write_id: int = 0
+    first_delta: int = 0
 
     @property
     def is_clean(self) -> bool:
@@ -54,7 +63,14 @@ def measure(listing: Listing, write_ids: ValidWriteIdList, valid_txns: ValidTxnL
         buckets=len(_buckets([*base, *in_deltas])),
         delta_buckets=len(_buckets(in_deltas)),
         aborted=sum(found.base is None or one.max_write_id > found.base.max_write_id for one in found.aborted),
+        base_write_id=found.base.max_write_id if found.base else 0,
+        first_delta=_first(deltas),
     )
+
+
+def _first(deltas: Iterable[AcidDirectory]) -> int:
+    lowest = min(deltas, key=lambda one: (one.min_write_id, -one.max_write_id), default=None)
+    return lowest.max_write_id if lowest else 0
 
 
 def _data(files: Iterable[File]) -> list[File]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import Thresholds
 from compaction_operator.policy.measure import Measure
 
@@ -12,17 +13,25 @@ from compaction_operator.policy.measure import Measure
 class PartitionState:
     """A partition ('' for an unpartitioned table) that has something to merge. `created` is in Unix seconds.
 
-    `aborted_since` is when its aborted writes were first seen.
+    `aborted_since` is when its aborted writes were first seen. `minor_since` and `major_since` are since when it has
+    been seen with deltas and without a new compaction of either type; a major compaction begins both.
     """
 
     name: str
     created: int
     measure: Measure
     aborted_since: datetime | None = None
+    minor_since: datetime | None = None
+    major_since: datetime | None = None
 
     def aborted_for(self, now: datetime) -> timedelta:
         """Return how long its aborted writes are known."""
         return now - self.aborted_since if self.aborted_since else timedelta()
+
+    def loose_for(self, type_: CompactionType, now: datetime) -> timedelta:
+        """Return for how long readers have been seen to pay what a compaction of a type would save."""
+        since = self.minor_since if type_ is CompactionType.MINOR else self.major_since
+        return now - since if since else timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,10 @@ class LeftAlone:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table as it was listed at `looked`, with the write ids `write_ids`, which are unchanged since `changed`."""
+    """A table as it was listed at `looked`, with the write ids `write_ids`, which are unchanged since `changed`.
+
+    `weight` is how often it is read, compared with others, as far as its owner says so.
+    """
 
     name: str
     write_ids: str
@@ -56,6 +68,7 @@ class TableState:
     partitions: tuple[PartitionState, ...] = ()
     problem: Problem | None = None
     left_alone: LeftAlone | None = None
+    weight: float = 1.0
 
 
 @dataclass
@@ -86,8 +99,17 @@ def remembered(
     """Return what is kept of a partition that was listed now, None if it has nothing to merge."""
     if found.is_clean:
         return None
-    since = (earlier.aborted_since if earlier else None) or now
-    return PartitionState(name, created, found, since if found.aborted else None)
+    aborted = (earlier.aborted_since if earlier else None) or now
+    minor, major = _since(found, earlier, now)
+    return PartitionState(name, created, found, aborted if found.aborted else None, minor, major)
+
+
+def _since(found: Measure, earlier: PartitionState | None, now: datetime) -> tuple[datetime, datetime]:
+    """Return since when no minor and since when no major compaction has been seen."""
+    if earlier is None or earlier.measure.base_write_id != found.base_write_id:
+        return now, now
+    merged = earlier.measure.first_delta != found.first_delta
+    return now if merged else (earlier.minor_since or now), earlier.major_since or now
 
 
 def stale(state: TableState | None, write_ids: str, ended: Mapping[str, datetime], name: str) -> bool:

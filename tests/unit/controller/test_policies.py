@@ -206,6 +206,9 @@ async def test_bad_policies_are_named_in_the_status() -> None:
         ({"template": {"spark": {"profile": "gpu"}}}, "UnknownProfile", "gpu"),
         ({"windows": [{"start": "13:00", "duration": "1h", "timeZone": "Mars/Base"}]}, "UnknownTimeZone", "Mars/Base"),
         ({"partitions": {"filters": ["day ~ 3"]}}, "InvalidFilter", "day ~ 3"),
+        ({"windows": [{"start": "13:00", "duration": "1h", "days": []}]}, "NeverOpens", "windows"),
+        ({"strategy": "Gain"}, "NoBudget", "bytesPerWindow"),
+        ({"partitions": {"minAge": "2h", "maxAge": "1h"}}, "NothingSelected", "minAge"),
     ):
         box = await started(memory(state("sales.orders")), **spec)
         ready = condition(status(box), "Ready")

@@ -135,6 +135,7 @@ def test_partitions_with_nothing_to_merge_are_not_kept(tmp_path: Path) -> None:
             {"parameters": {"transactional": "true", "compactorthreshold.hive.compactor.delta.num.threshold": "x"}},
             "InvalidProperty",
         ),
+        ({"parameters": {"transactional": "true", "compaction.dev/policy.weight": "often"}}, "InvalidProperty"),
         ({"location": "gopher://x/y"}, "UnsupportedTable"),
     ],
 )

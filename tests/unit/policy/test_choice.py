@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.policy import CompactionPolicySpec, History, Tables
+from compaction_operator.api.policy import CompactionPolicySpec, History, Strategy, Tables, Window
 from compaction_operator.policy.candidates import Candidate, Part
 from compaction_operator.policy.choice import Hold, Outcome, Past, Standing, Usage, choose, failures
 from compaction_operator.policy.history import expired
@@ -56,10 +56,51 @@ def test_what_saves_more_files_for_its_bytes_comes_first() -> None:
 
 
 def test_what_waits_overtakes_what_is_new_and_goes_first_after_its_maximum() -> None:
-    found = [candidate("new", files=15), candidate("old", files=10), candidate("late", files=1)]
-    since = {"old": NOON - 20 * HOUR, "late": NOON - 24 * HOUR}
-    verdicts = choose(found, standing(due_since=since), spec(), NOON)
+    old, new = candidate("old"), candidate("new", files=15)
+    old = replace(old, parts=tuple(replace(part, hours=2.0) for part in old.parts))
+    found = [new, old, candidate("late", files=1)]
+    verdicts = choose(found, standing(due_since={"late": NOON - 18 * HOUR}), spec(), NOON)
     assert [one.candidate.table for one in verdicts] == ["late", "old", "new"]
+
+
+def test_what_is_read_more_often_comes_first() -> None:
+    found = [candidate("often"), candidate("much", files=15)]
+    found[0] = replace(found[0], weight=2.0)
+    verdicts = choose(found, standing(), spec(), NOON)
+    assert [one.candidate.table for one in verdicts] == ["often", "much"]
+
+
+def test_what_presses_keeps_the_budget_until_it_is_overdue() -> None:
+    spent = standing(used=MIB, due_since={"a.b": NOON - 23 * HOUR})
+    assert holds(candidate("a.b"), on=spent, bytes_per_window=MIB) == {"a.b": Hold.BUDGET_SPENT}
+    overdue = replace(spent, due_since={"a.b": NOON - 24 * HOUR})
+    assert holds(candidate("a.b"), on=overdue, bytes_per_window=MIB) == {"a.b": None}
+
+
+GAIN = {"strategy": Strategy.GAIN, "bytes_per_window": 24 * MIB}
+
+
+def test_by_gain_the_budget_is_spread_over_the_day() -> None:
+    """One starts as long as the starts are not ahead of the pace. A window has its own end."""
+    found = [candidate("a", files=20), candidate("b", files=10)]
+    assert holds(*found, on=standing(ahead=-1.0), **GAIN) == {"a": None, "b": Hold.BUDGET_PACED}
+    assert holds(*found, on=standing(ahead=1.0), **GAIN) == {"a": Hold.BUDGET_PACED, "b": Hold.BUDGET_PACED}
+    night = (Window(start="22:00", duration=3600.0),)
+    assert holds(*found, on=standing(ahead=1.0), windows=night, **GAIN) == {"a": None, "b": None}
+    assert holds(*found, on=standing(ahead=1.0), bytes_per_window=24 * MIB) == {"a": None, "b": None}
+
+
+def test_an_overdue_table_does_not_wait_for_the_pace() -> None:
+    late = standing(ahead=1.0, due_since={"a": NOON - 24 * HOUR})
+    assert holds(candidate("a"), on=late, **GAIN) == {"a": None}
+
+
+def test_by_gain_the_budget_is_saved_for_what_comes_first() -> None:
+    """Small ones would use up each byte that becomes free, and the large one would never start."""
+    found = [candidate("large", files=900, size=3 * MIB), candidate("small", files=1)]
+    spent = standing(used=22 * MIB, ahead=-100.0 * MIB)
+    assert holds(*found, on=spent, **GAIN) == {"large": Hold.BUDGET_SPENT, "small": Hold.BUDGET_SPENT}
+    assert holds(*found, on=spent, bytes_per_window=24 * MIB) == {"large": Hold.BUDGET_SPENT, "small": None}
 
 
 def test_an_unfinished_compaction_keeps_its_table_back() -> None:

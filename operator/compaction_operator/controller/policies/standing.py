@@ -36,6 +36,10 @@ class Known:
         """Return the bytes of the policy's compactions that were created since a time."""
         return sum(bytes_of(one) for one in self.mine if one.meta.created >= since)
 
+    def starts(self) -> Iterable[tuple[datetime, int]]:
+        """Return when the policy's compactions were created, and their bytes."""
+        return ((one.meta.created, bytes_of(one)) for one in self.mine)
+
     def of_databases(self, created: Collection[str], since: datetime) -> dict[str, Usage]:
         """Return what each database has of the policy. `created` are tables with a compaction that is not in `mine`."""
         running, size = Counter(map(database_of, created)), Counter[str]()
