@@ -8,8 +8,9 @@ from compaction_operator.api.policy import LABEL_POLICY_UID, Thresholds
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.kube.client import GoneError, KubeError, Raw
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
-from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.controller.kube.resources import ResourceKind, read_policy
 from compaction_operator.controller.kube.times import rfc3339
+from compaction_operator.controller.policies.decide import hours, plan
 from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.choice import Usage
 from compaction_operator.policy.measure import Measure
@@ -219,6 +220,30 @@ async def test_bad_policies_are_named_in_the_status() -> None:
     large = Measure(1, 2**30, 11, 11, 2**26, 0, 1, 1, 0)
     box = await started(memory(state("sales.orders", large)), bytesPerWindow="1MiB")
     assert condition(status(box), "Ready")["reason"] == "BudgetTooSmall"
+
+
+@runs
+async def test_by_gain_a_policy_keeps_the_pace_and_does_not_wait_for_thresholds() -> None:
+    """Of 1 GiB in a day, 43 MiB are for each hour. What is below the thresholds is neither due nor kept back."""
+    four = Measure(1, 2**30, 4, 4, 40 * 2**20, 0, 1, 1, 0)
+    tables = memory(*(state(f"sales.t{number}", four) for number in range(3)))
+    box = await started(tables, strategy="Gain", bytesPerWindow="1GiB")
+    assert [one["spec"]["type"] for one in created(box)] == ["Minor", "Minor"]
+    assert (status(box)["tables"]["due"], kept_back(box)) == (0, {})
+    assert [one["keptBackBy"] for one in status(box)["next"]] == ["BudgetPaced"]
+    await box.pass_time(60)
+    assert len(created(box)) == 2
+    await box.pass_time(3600)
+    assert len(created(box)) == 3
+
+
+def test_what_is_not_due_does_not_begin_to_wait() -> None:
+    spec = read_policy(policy_raw(strategy="Gain", bytesPerWindow="1KiB")).spec
+    found = memory(state("sales.orders"), state("sales.small", Measure(1, 1000, 4, 4, 40, 0, 1, 1, 0)))
+    known, when = Known((), {}, frozenset(), {}), hours(spec, NOON)
+    decision = plan(spec, found, known, created=(), when=when, now=NOON)
+    assert len(decision.verdicts) == 2
+    assert decision.due_since == {"sales.orders": NOON}
 
 
 @runs
