@@ -44,9 +44,9 @@ def main() -> int:
     options, start = _options(), time.monotonic()
     shape = Shape(options.tables, options.days, options.seed)
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        (point,) = compared(pool, shape, shares=[options.share], names=arms.ALL)
+        (point,) = compared(pool, shape, shares=[options.share], names=(FIXED, WEIGHTED))
         small = Shape(options.curve, options.days, options.seed)
-        curve = compared(pool, small, shares=SHARES, names=(FIXED, WEIGHTED)) if options.curve else []
+        curve = compared(pool, small, shares=SHARES, names=arms.ALL) if options.curve else []
     result = {**point, "curve": curve, "took_s": round(time.monotonic() - start)}
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(result, indent=1) + "\n")
@@ -65,7 +65,7 @@ def compared(pool: Executor, shape: Shape, *, shares: Sequence[float], names: Se
     """
     known = pool.submit(outcomes, make_fleet(shape))
     whole = pool.submit(arms.needed, shape).result() / shape.days
-    limits = [Limits(slots=max(4, shape.tables // 10), bytes=share * whole) for share in shares]
+    limits = [Limits(slots=max(4, shape.tables // 5), bytes=share * whole) for share in shares]
     played = [{name: pool.submit(arms.played, name, shape, one) for name in names} for one in limits]
     return [
         {"share": share, **_point(shape, one, found, known.result())}

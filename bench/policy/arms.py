@@ -14,6 +14,8 @@ from bench.policy.state import State
 
 ALL = (FIXED, THRESHOLDS, GAIN, WEIGHTED)
 MAX_DELAY = "168h"
+SPEC = {"maxDelay": MAX_DELAY, "minInterval": "10m"}
+"""What the policies have in their spec beside slots and budget."""
 UNLIMITED = 10.0**18
 COARSE = 4.0
 """Owners know how often a table is read to a power of this."""
@@ -38,15 +40,15 @@ def played(name: str, shape: Shape, limits: Limits) -> dict[str, Any]:
 
 
 def _by_thresholds(fleet: Fleet, state: State, limits: Limits) -> OurPolicy:
-    return OurPolicy(fleet, state, limits, maxDelay=MAX_DELAY)
+    return OurPolicy(fleet, state, limits, **SPEC)
 
 
 def _by_gain(fleet: Fleet, state: State, limits: Limits) -> OurPolicy:
-    return OurPolicy(fleet, state, limits, maxDelay=MAX_DELAY, strategy="Gain")
+    return OurPolicy(fleet, state, limits, **SPEC, strategy="Gain")
 
 
 def _weighted(fleet: Fleet, state: State, limits: Limits) -> OurPolicy:
-    return OurPolicy(fleet, state, limits, weights=weights(fleet), maxDelay=MAX_DELAY, strategy="Gain")
+    return OurPolicy(fleet, state, limits, weights=weights(fleet), **SPEC, strategy="Gain")
 
 
 def weights(fleet: Fleet) -> Floats:

@@ -26,8 +26,6 @@ from compaction_operator.policy.ranking import PRESSING
 WAITS = (Hold.WINDOW_CLOSED, Hold.MAX_CONCURRENT, Hold.UNFINISHED, Hold.BACKING_OFF, Hold.MIN_INTERVAL)
 """What may keep a table back that has waited for `maxDelay`. The budget may not."""
 DATABASE = "lake"
-LOOKS = 3
-"""Ticks from one look to the next: half an hour. A policy's own `interval` is a minute."""
 KEY = {BY_DAY: "day", BY_KEY: "key"}
 
 
@@ -103,7 +101,6 @@ class OurPolicy:
         self._unfinished: set[str] = set()
         self._record: deque[tuple[datetime, int]] = deque()
         self._ended: dict[str, datetime] = {}
-        self._changed: list[Ints] = []
         self.audit = Audit(self.policy.spec)
 
     def _table(self, name: str) -> TableState:
@@ -121,11 +118,7 @@ class OurPolicy:
         now = time_of(tick)
         for run in ended:
             self._end(run.start.name, failed=run.fails, now=now)
-        self._changed.append(changed)
-        if tick % LOOKS:
-            return []
-        self._look(np.unique(np.concatenate(self._changed)), tick, now)
-        self._changed.clear()
+        self._look(changed, tick, now)
         known = self.known()
         when = hours(self.policy.spec, now)
         decision = plan(self.policy.spec, self.memory, known, created=(), when=when, now=now)

@@ -72,10 +72,11 @@ def markdown(arms: Mapping[str, Mapping[str, Any]]) -> str:
 
 def curve_table(points: Sequence[Mapping[str, Any]]) -> str:
     """Return the read costs at each budget as a table."""
-    head = ["budget", FIXED, WEIGHTED, ORACLE, BLIND, "fixed / policy", "policy / oracle"]
+    names = (FIXED, THRESHOLDS, GAIN, WEIGHTED, ORACLE, BLIND)
+    head = ["budget", *names, "fixed / policy", "policy / oracle"]
     rows = []
     for one in points:
-        costs = [one["arms"][name]["read_cost"] for name in (FIXED, WEIGHTED, ORACLE, BLIND)]
+        costs = [one["arms"][name]["read_cost"] for name in names]
         ratios = [one["judged"][name] for name in ("times_better_than_fixed", "times_the_oracle")]
         rows.append([f"{one['share']:.0%}", *costs, *ratios])
     return table(head, rows)

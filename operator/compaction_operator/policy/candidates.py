@@ -18,7 +18,7 @@ MAX_PARTITIONS = 500
 MAX_CHARACTERS = 16_384
 """Limits of a TableCompaction. What exceeds them comes with the table's next compaction."""
 DELETE_UNIT = 1024**2
-COST_UNIT = 256 * 1024**2
+COST_UNIT = 16 * 1024**2
 SOON = 1 / 6
 """Hours that count at least: all that was listed for the first time is ranked by benefit and cost alone."""
 AS_GOOD = 0.5
@@ -109,7 +109,7 @@ def candidates_of(
     By thresholds a candidate has the partitions that are due. By gain it has the best partitions, due or not, unless
     the table is late: then all that are due.
     """
-    if table.problem is not None or key_problem(table, filters) is not None:
+    if not table.partitions or table.problem is not None or key_problem(table, filters) is not None:
         return ()
     considered = _due if strategy is Strategy.THRESHOLDS else _best
     found: defaultdict[CompactionType, list[tuple[str, Part]]] = defaultdict(list)
@@ -135,6 +135,9 @@ def key_problem(table: TableState, filters: Sequence[Filter]) -> Problem | None:
 def _wanted(
     table: TableState, partitions: Partitions, filters: Sequence[Filter], now: datetime
 ) -> Iterator[PartitionState]:
+    if not filters and partitions.min_age is None and partitions.max_age is None:
+        yield from table.partitions
+        return
     keys = [key.lower() for key in table.keys]
     for one in table.partitions:
         values = dict(zip(keys, values_of(one.name), strict=True)) if filters else {}

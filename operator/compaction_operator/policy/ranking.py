@@ -1,7 +1,7 @@
 """Ranking: what readers gain for what a compaction costs.
 
     benefit = files saved + MiB of delete events
-    cost    = 1 + bytes / 256 MiB
+    cost    = 1 + bytes / 16 MiB
     score   = weight * benefit * hours / cost
 
 A file that need not be opened and a MiB of delete events that need not be merged count the same: each is about one

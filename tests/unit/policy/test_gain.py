@@ -97,7 +97,7 @@ def test_the_score_is_weight_times_benefit_times_hours_by_cost() -> None:
     (one,) = found(partition("n=1", since=2 * HOUR), partition("n=2", since=4 * HOUR), weight=3.0)
     got = score(one)
     assert (got.weight, got.benefit, got.hours) == (3.0, 6.0, 3.0)
-    assert got.value == pytest.approx(3 * 6 * 3 / (1 + 8 / 256))
+    assert got.value == pytest.approx(3 * 6 * 3 / (1 + 8 / 16))
 
 
 def test_the_hours_begin_again_with_a_compaction_and_not_with_a_write() -> None:
