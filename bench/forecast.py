@@ -127,7 +127,7 @@ def _numbers(random: np.random.Generator, rows: int, highest: int) -> pa.Array:
 
 
 def _sessions(random: np.random.Generator, rows: int) -> pa.Array:
-    """Return texts of which each is in five rows, and in no other delta."""
+    """Return texts, each in five rows of this delta and in no other delta."""
     first = int(random.integers(1 << 40))
     return pa.array([f"{first + number:016x}" for number in random.integers(0, rows // 5 + 1, rows)])
 

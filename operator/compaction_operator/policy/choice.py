@@ -109,9 +109,13 @@ class Standing:
     used_cpu: int = 0
     rates: Mapping[CompactionType, float] = field(default_factory=dict)
 
+    def rate_of(self, type_: CompactionType) -> float:
+        """Return the CPU milliseconds for a byte that a compaction of a type is expected to take."""
+        return self.rates.get(type_, DEFAULT_RATE)
+
     def cpu_of(self, candidate: Candidate) -> int:
         """Return the CPU milliseconds that a candidate's compaction is expected to take."""
-        return round(candidate.bytes * self.rates.get(candidate.type, DEFAULT_RATE))
+        return round(candidate.bytes * self.rate_of(candidate.type))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ def choose(
     total, shares = _Room.of(spec, used, percent=100), dict[str, _Room]()
     for ranked in _ordered(candidates, max_delay, now):
         one, database = ranked, database_of(ranked.candidate.table)
-        rate = standing.rates.get(ranked.candidate.type, DEFAULT_RATE)
+        rate = standing.rate_of(ranked.candidate.type)
         used = standing.databases.get(database, Usage())
         share = shares.setdefault(database, _Room.of(spec, used, percent=spec.database_share))
         hold = _own_hold(one.candidate, standing, spec, now) or (
