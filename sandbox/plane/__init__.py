@@ -13,7 +13,7 @@ seconds without Spark, about 10 with it (`spark=True`, the default: no executors
         name = plane.compact("db.t", "Minor", cleanup={"gracePeriod": "1s"}, retry={"backoff": "1s"})
         plane.wait_ended(name).status.totals  # raises EndedOtherwiseError when it failed for good
         plane.wait_cleaned(name)  # its cleanups, once they have succeeded
-        plane.compaction(name), plane.cleanups(name), plane.events(name)  # as last seen, by watches
+        plane.compaction(name), plane.events(name)  # as last seen, by watches; plane.cleanups(name) asks
         plane.wait(lambda: plane.cleanups(name), what="a journal", timeout=10)  # asked again after each event
         plane.delete(name)
 

@@ -153,9 +153,16 @@ class Plane:
         return read_compaction(raw)
 
     def cleanups(self, compaction: str) -> tuple[Cleanup, ...]:
-        """Return the CompactionCleanups of a compaction as they were last seen, in the order of their names."""
-        uid = self.compaction(compaction).meta.uid
-        return tuple(map(read_cleanup, self.mirror.all(cleanup_api.PLURAL, **{LABEL_COMPACTION_UID: uid})))
+        """Return the CompactionCleanups of a compaction, in the order of their names.
+
+        NB: as the API server has them. Each kind has its own watch: a busy machine may show the end of a compaction
+        before its cleanups, and an empty answer would mean that nothing is left to clean up.
+        """
+        label = f"{LABEL_COMPACTION_UID}={self.compaction(compaction).meta.uid}"
+        answer = self._custom.list_namespaced_custom_object(
+            GROUP, VERSION, NAMESPACE, cleanup_api.PLURAL, label_selector=label
+        )
+        return tuple(sorted(map(read_cleanup, answer["items"]), key=lambda cleanup: cleanup.meta.name))
 
     def events(self, name: str) -> list[Raw]:
         """Return the events about an object, the oldest first."""
