@@ -1,5 +1,6 @@
 """What the tests of this folder do: tables of their own, compactions, readers' locks; and all of it is taken away."""
 
+import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,15 +41,19 @@ PLANNING = timedelta(seconds=1)
 
 NARROW = "narrow"
 """A warehouse whose configuration allows the database `sales` only."""
+RECORDED = "recorded"
+"""A warehouse that keeps receipts."""
 BROKEN = "broken"
 """A profile whose drivers always fail: their service account may not write a journal."""
 
 
 def install(stage: Stage, *beside: Stage) -> None:
     """Install the operator with what the tests need beside the demo's warehouse and profile, and for these stages."""
+    folder = stage.settings.warehouse_location.removeprefix("file:")
     stage.operator.install(
         warehouses=[
             chart.warehouse(stage.settings, NARROW, databases=["sales"]),
+            chart.warehouse(stage.settings, RECORDED, receipts={"location": f"{folder}/receipts"}),
             *(chart.warehouse(other.settings) for other in beside),
         ],
         profiles=[chart.profile(BROKEN, serviceAccount="default")],
@@ -118,6 +123,15 @@ class Scene:
             timeout=120,
             what=f"tcomp/{compaction}",
         )
+
+    def owned_by(self, policy: str) -> list[str]:
+        """Return the names of the compactions that a policy has created."""
+        found = json.loads(self.cluster.kubectl("get", "tcomp", "-n", self.namespace, "-o", "json"))["items"]
+        return [
+            one["metadata"]["name"]
+            for one in found
+            if any(owner["name"] == policy for owner in one["metadata"].get("ownerReferences", ()))
+        ]
 
     def uid(self, compaction: str) -> str:
         """Return a compaction's UID, also when it is deleted by now."""

@@ -1,5 +1,6 @@
 """Approval, the quarantine and its undo by the commands that the status names; metrics; and journals that lie."""
 
+import json
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sandbox.harness import expected
+from sandbox.harness.chart import RELEASE
 from sandbox.harness.stage import Stage
 from sandbox.harness.tables import TABLE_TXN_001, HiveTable
 
@@ -21,11 +23,16 @@ from compaction_operator.api.cleanup import (
     TableIdentity,
 )
 from compaction_operator.api.conditions import ConditionStatus, find_condition
-from tests.e2e.scene import Scene, succeeded
+from tests.e2e.scene import RECORDED, Scene, succeeded
 
 OLD, NEW = expected.INSERTS, expected.AFTER_INSERTS_MINOR
 QUARANTINE = frozenset({"_compaction_quarantine"})
-OPTIONS: dict[str, dict[str, str]] = {"plan": {"mode": "Plan"}, "quarantine": {"quarantine": "20s"}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plan": {"cleanup": {"mode": "Plan"}, "warehouse": RECORDED},
+    "quarantine": {"cleanup": {"quarantine": "20s"}},
+}
+CONFIG = "/etc/compaction-operator/config.yaml"
+"""The controller's configuration in its pod."""
 Sample = tuple[str, tuple[tuple[str, str], ...]]
 """A metric's name and its labels."""
 
@@ -46,7 +53,7 @@ def cases(shared_scene: Scene) -> Callable[[str], Case]:
     scene = shared_scene
     tables = {name: scene.table(TABLE_TXN_001, name) for name in OPTIONS}
     rows = {name: scene.warehouse.rows(table) for name, table in tables.items()}
-    applied = {name: scene.compact(tables[name], "Minor", cleanup=options) for name, options in OPTIONS.items()}
+    applied = {name: scene.compact(tables[name], "Minor", **options) for name, options in OPTIONS.items()}
 
     def get(name: str) -> Case:
         scene.compactions.wait_succeeded(applied[name])
@@ -99,6 +106,20 @@ def test_a_plan_is_carried_out_by_the_command_it_names(shared_scene: Scene, case
     scene.cluster.kubectl(*words)
     assert scene.compactions.wait_cleaned(case.cleanup).directories_deleted == len(OLD)
     assert scene.names(case.table) == {"": NEW}
+
+
+def test_the_receipts_are_read_in_the_controllers_pod(
+    shared_scene: Scene, stage: Stage, cases: Callable[[str], Case]
+) -> None:
+    """With its own configuration, as docs/receipts.md says, after the plan was carried out."""
+    scene, case = shared_scene, cases("plan")
+    pod = ("exec", "-n", stage.operator.namespace, f"deploy/{RELEASE}", "--")
+    history = ("compaction-operator", "history", "--config", CONFIG, "--warehouse", RECORDED)
+    table = f"{case.table.database}.{case.table.name}"
+    lines = [json.loads(line) for line in scene.cluster.kubectl(*pod, *history, table, "--json").splitlines()]
+    assert [(line["kind"], line["table"]) for line in lines] == [("Compaction", table), ("Deletion", table)]
+    assert {part["name"] for part in lines[1]["parts"][0]["deleted"]} == OLD
+    assert "none altered or missing" in scene.cluster.kubectl(*pod, *history, "--verify")
 
 
 def test_the_metrics_can_be_scraped(shared_scene: Scene, stage: Stage, cases: Callable[[str], Case]) -> None:

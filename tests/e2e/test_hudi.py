@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 import yaml
 from sandbox.harness import hudi
+from sandbox.harness.settings import WAREHOUSE
 from sandbox.harness.tables import TABLE_TXN_001, HudiTable
+from sandbox.harness.wait import wait_until
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Row, SmallTable
 
 from compaction_operator.api.hudi import HudiStatus
+from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.api.policy import KIND, PLURAL
 from compaction_operator.hudi import BUNDLES
 from tests.e2e.scene import Scene
 
@@ -44,13 +48,14 @@ class Case:
 
 @pytest.fixture(scope="module")
 def cases(shared_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Case]]:
-    """One by location; one by name, with an executor pod; one by location on a schedule; one without a compaction."""
+    """One by location; one by name, with an executor pod; one by location on a schedule; two without a compaction."""
     scene, folder = shared_scene, tmp_path_factory.mktemp("hudi")
     older, newer = written(folder / "by_location", "1.0.2"), written(folder / "by_name", "1.2.0")
     located = scene.hudi_table(older.location)
     named = scene.hudi_table(newer.location, name="named")
     regular = scene.hudi_table(Path(shutil.copytree(older.location, folder / "scheduled")))
     nobodys = scene.hudi_table(Path(shutil.copytree(older.location, folder / "nobodys")))
+    selected = scene.hudi_table(Path(shutil.copytree(newer.location, folder / "selected")), name="selected")
     merge = sample("hudi-log-compaction")
     first = scene.compact(located, "LogCompaction", hudi=merge, spark=DRIVER)
     second = scene.compact(named, "LogCompaction", hudi=shared(merge), spark=EXECUTOR)
@@ -60,6 +65,7 @@ def cases(shared_scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iter
             "by_name": Case(named, newer.expected, second),
             "scheduled": Case(regular, older.expected, third),
             "nobodys": Case(nobodys, older.expected, ""),
+            "selected": Case(selected, newer.expected, ""),
         }
 
 
@@ -196,3 +202,25 @@ def test_nothing_is_done_to_a_table_that_no_resource_names(shared_scene: Scene, 
     names = scene.warehouse.toolbox.names(case.table.location)
     assert len([name for name in names if ".log." in name and not name.endswith(".crc")]) == BLOCKS
     check_rows(scene, case)
+
+
+def test_a_policy_compacts_a_table_that_is_due(shared_scene: Scene, cases: dict[str, Case]) -> None:
+    """The metastore names the table, its timeline says that it is due, and the policy's own lock provider is used."""
+    scene, case = shared_scene, cases["selected"]
+    spec = {
+        "warehouse": WAREHOUSE,
+        "tables": {"include": [f"{scene.database}.selected"]},
+        "thresholds": {"deltaCommits": BLOCKS},
+        "interval": "10s",
+        "template": {"hudi": {"options": FILE_LOCKS}, "spark": DRIVER},
+    }
+    scene.compactions.apply(
+        {"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, "metadata": {"name": "lake"}, "spec": spec}
+    )
+    try:
+        (name,) = wait_until(lambda: scene.owned_by("lake"), timeout=MANY, what="a compaction of the policy")
+        compacted = succeeded(scene, name)
+        assert (compacted.action, compacted.state, compacted.file_groups) == ("compaction", "Completed", 1)
+        check_rows(scene, case)
+    finally:
+        scene.cluster.kubectl("delete", PLURAL, "lake", "-n", scene.namespace, "--timeout=60s")

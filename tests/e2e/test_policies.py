@@ -39,16 +39,6 @@ def status(scene: Scene) -> dict[str, Any]:
     return seen
 
 
-def compactions(scene: Scene) -> list[str]:
-    """Return the names of the compactions that the policy owns."""
-    found = json.loads(scene.cluster.kubectl("get", "tcomp", "-n", scene.namespace, "-o", "json"))["items"]
-    return [
-        one["metadata"]["name"]
-        for one in found
-        if any(owner["name"] == NAME for owner in one["metadata"].get("ownerReferences", ()))
-    ]
-
-
 def why(scene: Scene, table: str) -> tuple[str, str, str | None, str | None]:
     """Return verdict, reason, why it is due, and the unfinished compaction, as a person gets them from the operator."""
     service = f"{scene.stage.operator.namespace}/{RELEASE}"
@@ -79,12 +69,12 @@ def test_a_policy_says_what_it_would_do_and_then_does_it(scene: Scene, policy: d
     (line,) = wait_until(lambda: status(scene).get("next"), timeout=120, what="a table that is due")
     full = f"{table.database}.{table.name}"
     assert (line["table"], line["type"], line["keptBackBy"]) == (full, "Major", "DryRun")
-    assert compactions(scene) == []
+    assert scene.owned_by(NAME) == []
     assert why(scene, full)[:3] == ("KeptBack", "DryRun", "3 deltas > 1")
     assert why(scene, f"{table.database}.none")[0] == "NotFound"
     live = {**policy, "spec": {**policy["spec"], "dryRun": False}}
     scene.compactions.apply(live)
-    (name,) = wait_until(lambda: compactions(scene), timeout=120, what="a compaction of the policy")
+    (name,) = wait_until(lambda: scene.owned_by(NAME), timeout=120, what="a compaction of the policy")
     wait_until(lambda: why(scene, full)[3] == name, timeout=60, what="the operator to name the compaction")
     scene.compactions.wait_succeeded(name)
     done = wait_until(
