@@ -178,7 +178,7 @@ class Scene:
         """Wait until compactions are refused, each with its reason and a message that names this, without a Job."""
         names = [f"tcomp/{name}" for name in refused]
         self.cluster.kubectl(
-            "wait", "--for=condition=Succeeded=false", *names, "-n", self.namespace, "--timeout=300s", timeout=310
+            "wait", "--for=condition=Failed", *names, "-n", self.namespace, "--timeout=300s", timeout=310
         )
         for name, (reason, named) in refused.items():
             verdict = self.verdict(name)

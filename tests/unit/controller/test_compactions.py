@@ -356,7 +356,8 @@ def test_an_overlap_is_said_although_something_is_published() -> None:
     )
     decision = step(RUNNING, seen)
     assert succeeded(decision) == ("False", "OverlappingCompaction", "Failed")
-    (told,) = decision.status.conditions
+    told = find_condition(decision.status.conditions, "Succeeded")
+    assert told is not None
     assert told.message == "base_3 and delta_1_5 overlap"
 
 
@@ -412,6 +413,27 @@ def test_success(cleanups: list[Any], reason: str) -> None:
     assert decision.status.completion_time
     assert decision.action is CompactionAction.NONE
     assert [event.reason for event in decision.events] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("observed", "type_", "absent"),
+    [
+        (CompactionObservation(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal()])), "Complete", "Failed"),
+        (CompactionObservation(job=None, end=end(), attempt_ended=True), "Failed", "Complete"),
+    ],
+)
+def test_an_end_is_a_condition_of_its_own_as_a_jobs_is(
+    observed: CompactionObservation, type_: str, absent: str
+) -> None:
+    """What waits for one of them must not go on too early, nor take one end for the other."""
+    running = step(OVERDUE | {"failedAttempts": 2}, CompactionObservation(job=view())).status
+    assert [one.type for one in running.conditions] == ["Succeeded"]
+    ended = step(OVERDUE | {"failedAttempts": 2}, observed).status.conditions
+    found, summary = find_condition(ended, type_), find_condition(ended, "Succeeded")
+    assert found is not None
+    assert summary is not None
+    assert (found.status, found.reason, found.message) == ("True", summary.reason, summary.message)
+    assert find_condition(ended, absent) is None
 
 
 @pytest.mark.parametrize("cleanups", [[journal()], []])

@@ -249,7 +249,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
             start_time=self.status.start_time or rfc3339(self.now),
         )
         message = f"attempt {attempt} of {self._spec.type.noun} of {self._spec.table} started"
-        self._report(Phase.RUNNING, ConditionStatus.UNKNOWN, "Running", message)
+        self._report(Phase.RUNNING, "Running", message)
         self.event("Started", message)
         return self.decision(CompactionAction.CREATE_JOB)
 
@@ -314,7 +314,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
 
     def _delete_job(self, ending: Why) -> CompactionDecision:
         """Delete the Job, and poll until it is gone; finalizers of other controllers may delay that."""
-        self._report(Phase.RUNNING, ConditionStatus.UNKNOWN, ending.reason, f"ending the attempt: {ending.message}")
+        self._report(Phase.RUNNING, ending.reason, f"ending the attempt: {ending.message}")
         if self._observed.job_deleted:
             return self.decision(requeue_after=STARTING_CHECK)
         return self.decision(CompactionAction.DELETE_JOB)
@@ -422,7 +422,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         if self.status.progress is not None:
             # NB: the driver's last progress report may be lost; its success means that all work is done.
             self._show(self.status.progress.completed())
-        return self._end(Phase.SUCCEEDED, ConditionStatus.TRUE, done)
+        return self._end(Phase.SUCCEEDED, done)
 
     def _pause(self, failure: DriverResult) -> CompactionDecision:
         pause = backed_off(WAIT_PAUSE, self.status.attempt - self.status.failed_attempts, cap=WAIT_PAUSE_CAP)
@@ -462,15 +462,18 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         return DriverResult(reason=Reason.PARTIALLY_PUBLISHED, message=text)
 
     def _fail(self, why: DriverResult) -> CompactionDecision:
-        return self._end(Phase.FAILED, ConditionStatus.FALSE, why)
+        return self._end(Phase.FAILED, why)
 
-    def _end(self, phase: Phase, outcome: ConditionStatus, why: DriverResult) -> CompactionDecision:
+    def _end(self, phase: Phase, why: DriverResult) -> CompactionDecision:
         self.update(
-            completion_time=rfc3339(self.now), next_attempt_time=None, back_off=None, ending=None, pod_trouble=None
+            phase=phase,
+            completion_time=rfc3339(self.now),
+            next_attempt_time=None,
+            back_off=None,
+            ending=None,
+            pod_trouble=None,
         )
-        self._report(phase, outcome, why.reason, why.message)
-        event_type = EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING
-        self.event(why.reason, why.message, event_type)
+        self.conclude(why.reason, why.message, success=phase is Phase.SUCCEEDED)
         return self.decision() if self._is_recorded() else self._ask_to_record(self.status)
 
     def _is_recorded(self) -> bool:
@@ -498,11 +501,11 @@ class _CompactionStep(Draft[TableCompactionStatus]):
     def _wait(
         self, phase: Phase, reason: str, message: str, *, requeue_after: float | None = None
     ) -> CompactionDecision:
-        self._report(phase, ConditionStatus.UNKNOWN, reason, message)
+        self._report(phase, reason, message)
         return self.decision(requeue_after=requeue_after)
 
-    def _report(self, phase: Phase, outcome: ConditionStatus, reason: str, message: str) -> None:
-        self.set(SUCCEEDED, outcome, reason, message)
+    def _report(self, phase: Phase, reason: str, message: str) -> None:
+        self.set(SUCCEEDED, ConditionStatus.UNKNOWN, reason, message)
         self.update(phase=phase)
 
 
