@@ -13,10 +13,12 @@ from typing import Any, NoReturn
 
 import click
 
+from compaction_operator import __version__
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import counted, format_size, parse_size
+from compaction_operator.api.request import REQUEST_VARIABLE
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge.calibration import measured_factor
 from compaction_operator.driver.merge.partition import Request
@@ -46,7 +48,7 @@ class SizeType(click.ParamType[int]):
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="compaction-operator")
+@click.version_option(__version__)
 def cli() -> None:
     """Compact Hive ACID and Hudi tables on Kubernetes."""
 
@@ -147,6 +149,8 @@ def run(config: str, verbose: bool) -> None:
 @cli.command()
 def job() -> None:
     """Run one compaction in a driver pod. The controller starts this command."""
+    if lacking := [name for name in (REQUEST_VARIABLE, "POD_NAME", "POD_UID") if name not in os.environ]:
+        raise click.UsageError(f"the controller starts `job` in a pod; the environment lacks {', '.join(lacking)}")
     from compaction_operator.driver.main import main as run_driver  # noqa: PLC0415 - Spark and Kubernetes
 
     _log(logging.INFO)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
+from compaction_operator import __version__
 from compaction_operator.api.compaction import PLURAL, Readers, TableCompactionSpec
 from compaction_operator.api.config import (
     LOCATION_PATTERN,
@@ -262,7 +263,7 @@ def test_versions_agree() -> None:
     """One version: of the Python project, the chart, and the image that chart and manifests run."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     chart = load(CHART / "Chart.yaml")
-    assert (chart["version"], chart["appVersion"]) == (version, version)
+    assert (chart["version"], chart["appVersion"], __version__) == (version, version, version)
     for path in ("default/config.yaml", "samples/warehouse/config.yaml"):
         assert load(ROOT / "manifests" / path)["profiles"][0]["image"] == f"compaction-operator:{version}"
     assert f"image: compaction-operator:{version}\n" in (SAMPLES / "hudi-schedule.yaml").read_text()

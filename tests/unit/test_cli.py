@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from pyarrow.orc import ORCFile
 
+from compaction_operator import __version__
 from compaction_operator.cli import main
 from compaction_operator.receipts import Ledger
 from compaction_operator.storage import LocalStorage
@@ -228,6 +229,20 @@ def test_usage_errors_are_one_line_too() -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_the_version_needs_no_installed_package() -> None:
+    """Neither the image nor a clone installs one."""
+    done = verb("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"compaction-operator, version {__version__}\n", "")
+
+
+def test_a_driver_outside_of_its_pod_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_NAME", "nightly-x")
+    monkeypatch.delenv("POD_UID", raising=False)
+    done = verb("job")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "the environment lacks COMPACTION_REQUEST, POD_UID" in done.stderr
+
+
 def test_a_process_of_its_own_prints_one_json_object_and_nothing_else(three_inserts: Path) -> None:
     command = [*PROGRAM, "compact", *arguments(three_inserts, "minor", THREE), "--output", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -287,6 +302,7 @@ def compacted():
     return 0
 
 driver.main = compacted
+os.environ |= dict.fromkeys(("COMPACTION_REQUEST", "POD_NAME", "POD_UID"), "x")
 sys.argv = ["compaction-operator", "job"]
 main()
 """
