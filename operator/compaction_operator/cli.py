@@ -278,6 +278,10 @@ def _request(
 
 
 def _plan_json(found: Planned) -> dict[str, Any]:
+    return {**_directories_json(found), "forecast": _forecast_json(found)}
+
+
+def _directories_json(found: Planned | Compacted) -> dict[str, Any]:
     planned = found.plan
     return {
         "base": planned.best_base.name if planned.best_base else None,
@@ -285,7 +289,6 @@ def _plan_json(found: Planned) -> dict[str, Any]:
         "obsolete": [{"name": entry.name, "reason": entry.reason} for entry in planned.obsolete],
         "output_directories": [output.name for output in planned.outputs],
         "kept_apart": found.apart,
-        "forecast": _forecast_json(found),
     }
 
 
@@ -328,8 +331,7 @@ def _forecast_lines(found: Planned) -> list[str]:
 def _compact_json(done: Compacted) -> dict[str, Any]:
     totals = done.totals
     return {
-        "output_directories": [output.name for output in done.plan.outputs],
-        "obsolete_directories": [entry.name for entry in done.plan.obsolete],
+        **_directories_json(done),
         "bytes_ingested": totals.bytes_ingested,
         "bytes_copied": totals.bytes_copied,
         "bytes_rewritten": totals.bytes_rewritten,
@@ -339,7 +341,6 @@ def _compact_json(done: Compacted) -> dict[str, Any]:
         "rows_out": totals.rows_out,
         "delete_events_in": totals.delete_events_in,
         "delete_events_out": totals.delete_events_out,
-        "kept_apart": done.apart,
     }
 
 

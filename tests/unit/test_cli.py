@@ -45,6 +45,10 @@ def json_of(*arguments: str) -> dict[str, Any]:
     return answer
 
 
+def obsolete(answer: dict[str, Any]) -> list[str]:
+    return sorted(entry["name"] for entry in answer["obsolete"])
+
+
 def tree(directory: Path) -> dict[str, bytes]:
     return {str(p.relative_to(directory)): p.read_bytes() for p in sorted(directory.rglob("*")) if p.is_file()}
 
@@ -83,9 +87,16 @@ def test_plan_says_what_a_minor_would_do_and_writes_nothing(three_inserts: Path)
     assert planned["base"] is None
     assert planned["deltas"] == DELTAS
     assert planned["output_directories"] == ["delta_0000001_0000003"]
-    assert sorted(entry["name"] for entry in planned["obsolete"]) == DELTAS
+    assert obsolete(planned) == DELTAS
     assert all(entry["reason"] for entry in planned["obsolete"])
     assert tree(three_inserts) == before
+
+
+def test_plan_and_compact_name_the_same_things_by_the_same_keys(three_inserts: Path) -> None:
+    planned = json_of("plan", *arguments(three_inserts, "minor", THREE))
+    done = json_of("compact", *arguments(three_inserts, "minor", THREE))
+    assert planned.pop("forecast")
+    assert {key: done[key] for key in planned} == planned
 
 
 def test_plan_forecasts_what_compact_then_does(try_it: Path) -> None:
@@ -118,10 +129,10 @@ def test_a_plan_of_nothing_forecasts_nothing(three_inserts: Path) -> None:
 def test_the_documents_sequence_minor_then_major_then_minor(three_inserts: Path) -> None:
     minor = json_of("compact", *arguments(three_inserts, "minor", THREE))
     assert minor["output_directories"] == ["delta_0000001_0000003"]
-    assert sorted(minor["obsolete_directories"]) == DELTAS
+    assert obsolete(minor) == DELTAS
     major = json_of("compact", *arguments(three_inserts, "major", THREE))
     assert major["output_directories"] == ["base_0000003"]
-    assert sorted(major["obsolete_directories"]) == ["delta_0000001_0000001_0000", "delta_0000001_0000003", *DELTAS[1:]]
+    assert obsolete(major) == ["delta_0000001_0000001_0000", "delta_0000001_0000003", *DELTAS[1:]]
     assert (major["rows_in"], major["rows_out"]) == (3, 3)
     assert minor["bytes_copied"] + minor["bytes_rewritten"] == size_of(three_inserts / "delta_0000001_0000003")
     assert minor["bytes_ingested"] == sum(size_of(three_inserts / name) for name in DELTAS)
@@ -147,7 +158,7 @@ def test_originals_are_folded_in_by_a_major_and_listed_by_name(tmp_path: Path) -
     table = Path(shutil.copytree(FIXTURES / "hive-3.1.3/original/before", tmp_path / "original"))
     done = json_of("compact", *arguments(table, "major", f"ma.original:10000003:{NOTHING_OPEN}"))
     assert done["output_directories"] == ["base_10000003"]
-    assert {"000000_0", "000000_0_copy_1"} <= set(done["obsolete_directories"])
+    assert {"000000_0", "000000_0_copy_1"} <= set(obsolete(done))
 
 
 def test_hive4_output_carries_the_visibility_transaction(tmp_path: Path) -> None:
