@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import click
 
 from compaction_operator import __version__
-from compaction_operator.acid.plan import Layout
+from compaction_operator.acid.plan import Layout, why_nothing
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import counted, format_size, parse_size
@@ -307,10 +307,14 @@ def _plan_text(found: Planned) -> str:
     lines = [f"base      {planned.best_base.name if planned.best_base else 'none'}"]
     lines += [f"delta     {delta.name}" for delta in planned.deltas]
     lines += [f"original  {file.name}" for file in planned.originals]
-    lines += [f"write     {output.name}" for output in planned.outputs] or ["write     nothing: nothing to compact"]
+    lines += [f"write     {output.name}" for output in planned.outputs] or [f"write     nothing: {_why_nothing(found)}"]
     lines += [f"apart     {found.apart}"] if found.apart else []
     lines += [f"obsolete  {entry.name}  ({entry.reason})" for entry in planned.obsolete]
     return "\n".join(lines + _forecast_lines(found))
+
+
+def _why_nothing(found: Planned | Compacted) -> str:
+    return "its deltas stay apart" if found.apart else why_nothing(found.plan)
 
 
 def _forecast_lines(found: Planned) -> list[str]:
@@ -347,7 +351,7 @@ def _compact_json(done: Compacted) -> dict[str, Any]:
 def _compact_text(done: Compacted) -> str:
     totals = done.totals
     if not done.plan.outputs:
-        lines = ["nothing to compact"]
+        lines = [f"nothing to compact: {_why_nothing(done)}"]
     else:
         lines = [f"wrote     {output.name}" for output in done.plan.outputs]
         lines.append(f"rows      {totals.rows_in} in, {totals.rows_out} out")

@@ -123,7 +123,10 @@ def test_a_plan_with_an_unreadable_file_says_why_it_forecasts_nothing(three_inse
 
 def test_a_plan_of_nothing_forecasts_nothing(three_inserts: Path) -> None:
     json_of("compact", *arguments(three_inserts, "major", THREE))
-    assert json_of("plan", *arguments(three_inserts, "major", THREE))["forecast"] is None
+    again = arguments(three_inserts, "major", THREE)
+    assert json_of("plan", *again)["forecast"] is None
+    assert "write     nothing: there is no delta above base_0000003" in verb("plan", *again).stdout
+    assert "nothing to compact: there is no delta above base_0000003" in verb("compact", *again).stdout
 
 
 def test_the_documents_sequence_minor_then_major_then_minor(three_inserts: Path) -> None:

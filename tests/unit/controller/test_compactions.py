@@ -446,6 +446,22 @@ def test_success_says_why_deltas_were_not_merged(cleanups: list[Any]) -> None:
     assert condition.message.endswith("; /t: in runs: column b is in this file")
 
 
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (DriverResult(reason=Reason.NOTHING_TO_COMPACT, message="nothing: no delta"), "nothing: no delta"),
+        (DriverResult(reason=Reason.COMPACTED, message="1 partition"), "nothing to compact"),
+        (None, "nothing to compact"),
+    ],
+)
+def test_nothing_to_compact_says_why_in_the_drivers_words(said: DriverResult | None, message: str) -> None:
+    """Unless they contradict what is published."""
+    seen = CompactionObservation(job=view(JobState.SUCCEEDED), end=end(result=said))
+    condition = find_condition(step(RUNNING, seen).status.conditions, "Succeeded")
+    assert condition is not None
+    assert (condition.reason, condition.message) == ("NothingToCompact", message)
+
+
 def test_totals_are_summed_over_published_entries_of_all_attempts() -> None:
     cleanups = [journal(attempt=0), journal("NotPublished", attempt=0, partition="prt=p2"), journal(partition="prt=p2")]
     totals = step(

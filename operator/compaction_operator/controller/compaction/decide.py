@@ -407,7 +407,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
     def _done(self, end: End) -> DriverResult:
         """Return the successful result; on a Hudi table the driver's report, without which the Job still succeeded.
 
-        NB: of a Hive table the report only says why deltas were not merged; without it nothing else is different.
+        NB: of a Hive table the report only says why deltas were not merged, or why there was nothing to merge; without
+        it nothing else is different.
         """
         if self._compaction.is_hudi:
             lost = "the driver succeeded, but its report is lost; the table's timeline shows what it did"
@@ -415,7 +416,9 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         result = end.driver.result
         apart = f"; {result.apart}" if result is not None and result.apart else ""
         if not end.published:
-            return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message=f"nothing to compact{apart}")
+            idle = result is not None and result.reason is Reason.NOTHING_TO_COMPACT
+            why = result.message if result is not None and idle else "nothing to compact"
+            return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message=f"{why}{apart}")
         return DriverResult(reason=Reason.COMPACTED, message=f"{self.status.totals or Totals()}{apart}")
 
     def _succeed(self, done: DriverResult) -> CompactionDecision:
