@@ -537,6 +537,7 @@ BAD_COMPACTIONS = [
     ("cleanup.deadline", "-24h", "spec.cleanup.deadline"),
     ("cleanup.deadline", "0s", "must be between 1s and 8760h"),
     ("cleanup.quarantine", "9000h", "must be between 1s and 8760h"),
+    ("cleanup", {"mode": "Never", "quarantine": "24h"}, "spec.cleanup: Invalid value: has mode Never"),
     ("spark.profile", "Big", "spec.spark.profile"),
     ("spark.driver.cores", 0, "spec.spark.driver.cores"),
     ("spark.driver.memory", "1GB", "spec.spark.driver.memory"),

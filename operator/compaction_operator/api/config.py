@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from compaction_operator.api.compaction import Readers
+from compaction_operator.api.compaction import CleanupMode, Readers
 from compaction_operator.api.model import Duration, Model, Size
 from compaction_operator.api.policy import Template
 from compaction_operator.api.stores import (
@@ -124,6 +124,14 @@ class QueuePool(Model):
     template: Template = Template()
     interval: Duration = Field(default=5.0, gt=0)
     ttl: Duration = 86400.0
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        """The API server would refuse each TableCompaction."""
+        cleanup = self.template.cleanup
+        if cleanup.mode is CleanupMode.NEVER and cleanup.quarantine is not None:
+            raise ValueError("template.cleanup: mode Never moves and deletes nothing; leave it or the quarantine out")
+        return self
 
 
 class Warehouse(Model):
