@@ -137,10 +137,11 @@ class BlockerHealth(StrEnum):
 
 
 class Blocker(ReadModel):
-    """One reader of the baseline that is still active. Times are RFC 3339."""
+    """One reader of the baseline that is still active. Times are RFC 3339. `txn_id` is the transaction of a lock."""
 
     kind: BlockerKind
     id: int
+    txn_id: int | None = None
     user: str
     host: str
     agent: str | None = None
@@ -149,9 +150,10 @@ class Blocker(ReadModel):
     health: BlockerHealth | None = None
 
     def __str__(self) -> str:
+        of_txn = f" (transaction {self.txn_id})" if self.txn_id else ""
         since = f" since {self.since}" if self.since else ""
         leaked = " (likely leaked)" if self.health is BlockerHealth.LIKELY_LEAKED else ""
-        return f"{self.kind.lower()} {self.id} of {self.user}@{self.host}{since}{leaked}"
+        return f"{self.kind.lower()} {self.id}{of_txn} of {self.user}@{self.host}{since}{leaked}"
 
 
 class PublishedState(StrEnum):
