@@ -72,7 +72,7 @@ class Controller:
         self._reader_watch = ReaderWatch()
         self._turns = Turns(self._cache, config)
         self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks)
-        services = Services(config, self._cache, self._cluster, work, pools, clock, ticks, metrics)
+        services = self._services = Services(config, self._cache, self._cluster, work, pools, clock, ticks, metrics)
         self._compactions = CompactionReconciler(services, self._turns)
         self._cleanups = CleanupReconciler(services, self._reader_watch)
         self._policies = PolicyRunner(services)
@@ -356,7 +356,7 @@ class Controller:
             except Exception as error:
                 log.exception("the look at warehouse %s failed", warehouse)
                 answers = dict.fromkeys(tables, Trouble(type(error).__name__, str(error)))
-        self._metrics.not_answered(warehouse, "look", any(isinstance(answer, Trouble) for answer in answers.values()))
+        self._report(warehouse, "look", next((one for one in answers.values() if isinstance(one, Trouble)), None))
         for key in self._reader_watch.finish(answers, now=self._clock()):
             self._add(key)
         self._wake.set()
@@ -375,4 +375,10 @@ class Controller:
             return
         finally:
             self._sweeping.discard(warehouse)
-        self._metrics.not_answered(warehouse, "sweep", trouble)
+        self._report(warehouse, "sweep", trouble)
+
+    def _report(self, warehouse: str, operation: str, trouble: Trouble | None) -> None:
+        """Report how a call ended that always asks the metastore: only such a call shows the end of an outage."""
+        self._services.report(warehouse, operation, trouble)
+        if trouble is None:
+            self._services.outages.over(warehouse)

@@ -453,7 +453,7 @@ class FakeWork(Work):
 
     def sweep(self, warehouse: str, known: Collection[str], journals: Sequence[Cleanup] = ()) -> Trouble | None:
         self.swept.append((warehouse, frozenset(known)))
-        return None
+        return REFUSED if self.metastore_down else None
 
     def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
         self.calls.append(f"held {resource.meta.name}")

@@ -1,6 +1,7 @@
 """The loop as a whole over a cluster in memory: a compaction's way, restarts at any point, waiting and queueing."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -377,6 +378,30 @@ async def test_metastore_down_before_an_attempt() -> None:
     box.work.metastore_down = False
     await box.pass_time(60)
     assert box.kube.jobs() == [job()]
+
+
+def test_an_outage_of_a_metastore_is_two_lines_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """However many calls fail. Also while no resource waits for it."""
+
+    @runs
+    async def scenario() -> None:
+        box = Sandbox()
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+        await box.start()
+        box.work.metastore_down = True
+        await box.pass_time(300)
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw("another", table={"database": "sales", "name": "items"}))
+        await box.pass_time(300)
+        box.work.metastore_down = False
+        await box.pass_time(60)
+
+    caplog.set_level(logging.INFO)
+    scenario()
+    told = [record.getMessage() for record in caplog.records if "its metastore" in record.getMessage()]
+    assert told == [
+        "warehouse lake: its metastore does not answer: connection refused",
+        "warehouse lake: its metastore answers again",
+    ]
 
 
 @runs

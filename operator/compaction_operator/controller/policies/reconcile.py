@@ -174,7 +174,7 @@ class PolicyRunner:
             ended=last_ended(warehouse, cache.compactions.all(), cache.cleanups.all(), cache.place),
             due=tuple(memory.due_since),
         )
-        self._services.metrics.not_answered(warehouse, "survey", isinstance(answer, Trouble))
+        self._services.report(warehouse, "survey", answer if isinstance(answer, Trouble) else None)
         return answer
 
     async def _act(self, upkeep: _Upkeep, policy: Policy, memory: Memory) -> None:
