@@ -76,6 +76,10 @@ class Reason(StrEnum):
     UNREADABLE_FILE = "UnreadableFile"
     JOB_GONE = "JobGone"
     INTERRUPTED = "Interrupted"
+    EVICTED = "Evicted"
+    PREEMPTED = "Preempted"
+    NODE_GONE = "NodeGone"
+    OOM_KILLED = "OOMKilled"
     DRIVER_LOST = "DriverLost"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     DRIVER_FAILED = "DriverFailed"
@@ -122,6 +126,9 @@ WAITING_REASONS = frozenset(
         Reason.WAITING_FOR_INSTANT,
         Reason.JOB_GONE,
         Reason.INTERRUPTED,
+        Reason.EVICTED,
+        Reason.PREEMPTED,
+        Reason.NODE_GONE,
         Reason.DRIVER_LOST,
     }
 )

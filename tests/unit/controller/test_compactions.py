@@ -523,20 +523,39 @@ def test_a_job_that_a_user_deleted_is_followed_by_another_that_does_not_count(at
     """It is unknown whether its driver finished the work. The next attempt finds out at little cost."""
     decision = step({**RUNNING, "attempt": attempt}, CompactionObservation(job=None, end=end(), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", "JobGone", "Waiting")
+    assert [(event.reason, event.type) for event in decision.events] == [("JobGone", "Warning")]
     assert decision.status.failed_attempts == 0
     assert decision.requeue_after == pause
 
 
-def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_count() -> None:
-    """A drained node does not count as a failure. A reason that the driver itself gave still counts."""
-    seen = DriverEnd(None, "the driver exited with code 143", interrupted=True)
-    decision = step(RUNNING, CompactionObservation(job=view(JobState.FAILED), end=End(seen, ()), attempt_ended=True))
-    assert succeeded(decision) == ("Unknown", "Interrupted", "Waiting")
+@pytest.mark.parametrize("reason", [Reason.INTERRUPTED, Reason.EVICTED, Reason.PREEMPTED, Reason.NODE_GONE])
+@pytest.mark.parametrize("said", [None, DriverResult(reason=Reason.INTERRUPTED, message="SIGTERM")])
+def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_count(
+    reason: Reason, said: DriverResult | None
+) -> None:
+    """A drained node is an event, but does not count as a failure. A reason that the driver itself gave counts."""
+    cause = DriverResult(reason=reason, message="the driver exited with code 143")
+    failed = CompactionObservation(job=view(JobState.FAILED), end=End(DriverEnd(said, "", cause=cause), ()))
+    decision = step(RUNNING, replace(failed, attempt_ended=True))
+    assert succeeded(decision) == ("Unknown", reason.value, "Waiting")
     assert (decision.status.failed_attempts, decision.requeue_after) == (0, 10.0)
-    said = DriverResult(reason=Reason.VERIFICATION_FAILED, message="rows are missing")
-    found = End(DriverEnd(said, "the driver exited with code 1", interrupted=True), ())
+    (event,) = decision.events
+    assert (event.reason, event.message) == (reason, "attempt 1 ended: the driver exited with code 143")
+    missing = DriverResult(reason=Reason.VERIFICATION_FAILED, message="rows are missing")
+    found = End(DriverEnd(missing, "the driver exited with code 1", cause=cause), ())
     counted = step(RUNNING, CompactionObservation(job=view(JobState.FAILED), end=found, attempt_ended=True))
     assert (succeeded(counted)[1], counted.status.failed_attempts) == ("VerificationFailed", 1)
+
+
+def test_a_driver_without_enough_memory_counts_and_says_so() -> None:
+    """The next attempt has no more of it, so it must not go on for ever."""
+    cause = DriverResult(reason=Reason.OOM_KILLED, message="the driver exited with code 137 (OOMKilled)")
+    killed = CompactionObservation(
+        job=view(JobState.FAILED), end=End(DriverEnd(None, "", cause=cause), ()), attempt_ended=True
+    )
+    decision = step(RUNNING, killed)
+    assert (succeeded(decision)[1], decision.status.failed_attempts) == ("OOMKilled", 1)
+    assert succeeded(step({**RUNNING, "failedAttempts": 2}, killed)) == ("False", "OOMKilled", "Failed")
 
 
 @pytest.mark.parametrize(

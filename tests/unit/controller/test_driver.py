@@ -43,9 +43,9 @@ def test_seen_from_outside(pods: list[dict[str, Any]], seen: str) -> None:
     assert (end.result, end.seen) == (None, seen)
 
 
-def disrupted(pod: dict[str, Any]) -> dict[str, Any]:
+def disrupted(pod: dict[str, Any], *, by: str = "EvictionByEvictionAPI") -> dict[str, Any]:
     """A pod with the condition that drains, preemptions and lost nodes leave."""
-    target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    target = {"type": "DisruptionTarget", "status": "True", "reason": by, "message": "Eviction API: evicting"}
     return {**pod, "status": {**pod["status"], "conditions": [target]}}
 
 
@@ -54,24 +54,48 @@ def deleted(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("pods", "interrupted"),
+    ("pods", "cause"),
     [
-        ([ended(143)], True),
-        ([deleted(ended(137))], True),
-        ([disrupted(ended(1, message="the connection was closed"))], True),
-        ([pod(phase="Failed", reason="Evicted", message="disk")], True),
-        ([pod(phase="Failed", reason="Preempting")], True),
-        ([pod(phase="Failed", reason="UnexpectedAdmissionError")], False),
-        ([], True),
-        ([ended(1)], False),
-        ([ended(137, reason="OOMKilled")], False),
-        ([pod({"terminated": {"exitCode": 1}}, conditions=[{"type": "DisruptionTarget", "status": "False"}])], False),
+        ([ended(143)], "Interrupted"),
+        ([deleted(ended(137))], "Interrupted"),
+        ([deleted(ended(137, reason="OOMKilled"))], "OOMKilled"),
+        ([disrupted(ended(1, message="the connection was closed"))], "Evicted"),
+        ([disrupted(ended(1), by="PreemptionByScheduler")], "Preempted"),
+        ([disrupted(ended(137), by="DeletionByTaintManager")], "NodeGone"),
+        ([disrupted(pod(phase="Failed"), by="DeletionByPodGC")], "NodeGone"),
+        ([disrupted(ended(137, reason="OOMKilled"), by="SomethingNew")], "Interrupted"),
+        ([pod(phase="Failed", reason="Evicted", message="disk")], "Evicted"),
+        ([disrupted(pod(phase="Failed", reason="Terminated"), by="TerminationByKubelet")], "NodeGone"),
+        ([pod(phase="Failed", reason="Preempting")], "Preempted"),
+        ([pod(phase="Failed", reason="UnexpectedAdmissionError")], None),
+        ([], "Interrupted"),
+        ([ended(1)], None),
+        ([ended(137, reason="OOMKilled")], "OOMKilled"),
+        ([pod({"terminated": {"exitCode": 1}}, conditions=[{"type": "DisruptionTarget", "status": "False"}])], None),
     ],
 )
-def test_an_interrupted_driver_is_distinguished_from_a_failed_one(
-    pods: list[dict[str, Any]], interrupted: bool
+def test_what_ends_a_driver_from_outside_is_told_apart_from_its_own_failures(
+    pods: list[dict[str, Any]], cause: str | None
 ) -> None:
-    assert driver_end(pods).interrupted is interrupted
+    found = driver_end(pods).cause
+    assert (found and found.reason) == cause
+
+
+def test_the_cause_quotes_kubernetes_and_the_driver() -> None:
+    full = driver_end([ended(137, reason="OOMKilled", message="INFO task 3\nINFO task 4")]).cause
+    assert full is not None
+    assert full.message == "the driver exited with code 137 (OOMKilled): INFO task 3\nINFO task 4"
+    moved = driver_end([disrupted(ended(1, message=RESULT.model_dump_json()))]).cause
+    assert moved is not None
+    assert moved.message == "the driver exited with code 1: Eviction API: evicting"
+
+
+def test_the_last_words_are_whole_lines() -> None:
+    said = "\n".join(f"line {number} {'x' * 90}" for number in range(9))
+    assert driver_end([ended(1, message=said)]).seen == (
+        f"the driver exited with code 1: line 6 {'x' * 90}\nline 7 {'x' * 90}\nline 8 {'x' * 90}"
+    )
+    assert driver_end([ended(1, message="y" * 1000)]).seen == f"the driver exited with code 1: {'y' * 300}"
 
 
 def test_of_two_pods_the_younger_one_counts() -> None:

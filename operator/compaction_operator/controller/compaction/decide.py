@@ -374,20 +374,19 @@ class _CompactionStep(Draft[TableCompactionStatus]):
             return None
         if ending is not None:
             return DriverResult(reason=Reason(ending.reason), message=ending.message)
-        result = end.driver.result
+        result, cause = end.driver.result, end.driver.cause
         if succeeded:
             where = missing[0].partition or self._spec.table
             why, message = Reason.DRIVER_FAILED, f"the driver succeeded, but {where} is not published"
         elif result is not None and result.reason in _OF_THE_FENCED and self._was_lost(end):
             why, message = Reason.DRIVER_LOST, f"the driver was lost and came back: {result.message}"
         elif result is not None and result.reason not in SUCCESS_REASONS:
-            return result
+            return cause if cause is not None and result.reason is Reason.INTERRUPTED else result
         elif job is None:
             why = Reason.JOB_GONE
             message = f"job {current_job(self._compaction)} was deleted; the next attempt determines what is left"
         else:
-            why = Reason.INTERRUPTED if end.driver.interrupted else Reason.DRIVER_FAILED
-            message = end.driver.seen
+            return cause or DriverResult(reason=Reason.DRIVER_FAILED, message=end.driver.seen)
         return DriverResult(reason=why, message=message)
 
     def _was_lost(self, end: End) -> bool:
@@ -428,6 +427,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         return self._end(Phase.SUCCEEDED, done)
 
     def _pause(self, failure: DriverResult) -> CompactionDecision:
+        if self.status.ending is None:  # otherwise there was an event when its end began
+            self.event(failure.reason, f"attempt {self.status.attempt} ended: {failure.message}", EventType.WARNING)
         pause = backed_off(WAIT_PAUSE, self.status.attempt - self.status.failed_attempts, cap=WAIT_PAUSE_CAP)
         return self._hold_off(failure, pause)
 
