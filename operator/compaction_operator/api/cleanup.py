@@ -188,10 +188,12 @@ class PartitionStatus(ReadModel):
 class CompactionCleanupStatus(ReadModel):
     """The state of a cleanup. Times are RFC 3339. An unset time has not occurred yet, or must be determined again.
 
-    `waited_for` are the blockers that were seen at any time, at most MAX_BLOCKERS; they stay when they are gone.
+    `operator` is the namespace of the operator that handles it. `waited_for` are the blockers that were seen at any
+    time, at most MAX_BLOCKERS; they stay when they are gone.
     """
 
     observed_generation: int | None = None
+    operator: str | None = None
     phase: CleanupPhase = CleanupPhase.PENDING
     conditions: tuple[Condition, ...] = ()
     driver_lost_time: str | None = None

@@ -283,6 +283,7 @@ class BackOff(Why):
 class TableCompactionStatus(ReadModel):
     """The state of a compaction.
 
+    - `operator` is the namespace of the operator that handles it.
     - `attempt` is written before the Job of that attempt is created.
     - `location` is a Hudi table's location, known before its first attempt, because one table may have several names.
     - `ending` is written before the Job is deleted of an attempt that exceeded its deadline or lost its driver.
@@ -290,6 +291,7 @@ class TableCompactionStatus(ReadModel):
     """
 
     observed_generation: int | None = None
+    operator: str | None = None
     phase: Phase = Phase.PENDING
     conditions: tuple[Condition, ...] = ()
     location: str | None = None

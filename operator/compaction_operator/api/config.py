@@ -325,6 +325,10 @@ class OperatorConfig(Model):
         known = self.warehouse(warehouse)
         return known is not None and known.allows_namespace(namespace) and known.allows_database(database)
 
+    def serves(self, namespace: str) -> bool:
+        """Whether any warehouse lists the namespace. What lies in others may belong to another operator."""
+        return any(warehouse.allows_namespace(namespace) for warehouse in self.warehouses)
+
     def profile(self, name: str) -> SparkProfile | None:
         """Return the Spark profile of that name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)

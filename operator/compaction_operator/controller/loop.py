@@ -22,6 +22,7 @@ from compaction_operator.controller.kube.resources import Cleanup, Key, Resource
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.ownership import Ownership
 from compaction_operator.controller.policies import PolicyRunner, Question
 from compaction_operator.controller.queues import QueueRunner
 from compaction_operator.controller.services import Services
@@ -46,7 +47,10 @@ GATHER_PAUSE = 1.0
 
 
 class Controller:
-    """The controller's in-memory state; all of it can be rebuilt from the API server."""
+    """The controller's in-memory state; all of it can be rebuilt from the API server.
+
+    `identity` tells this operator from others in the cluster: see Ownership.
+    """
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class Controller:
         clock: Clock,
         ticks: Callable[[], float],
         metrics: Metrics,
+        identity: str = "",
     ) -> None:
         self._kube = kube
         self._work = work
@@ -65,14 +70,17 @@ class Controller:
         self._clock = clock
         self._ticks = ticks
         self._metrics = metrics
-        self._cache = Cache(config.metastores())
+        ownership = Ownership(config, identity)
+        self._cache = Cache(config.metastores(), ours=ownership.has)
         self._history = History(kube, self._cache, pools.kube)
         self._queue: WorkQueue[Key] = WorkQueue(self._rank)
         self._calm: set[Key] = set()
         self._reader_watch = ReaderWatch()
         self._turns = Turns(self._cache, config)
-        self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks)
-        services = self._services = Services(config, self._cache, self._cluster, work, pools, clock, ticks, metrics)
+        self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks, identity=identity)
+        services = self._services = Services(
+            config, ownership, self._cache, self._cluster, work, pools, clock, ticks, metrics
+        )
         self._compactions = CompactionReconciler(services, self._turns)
         self._cleanups = CleanupReconciler(services, self._reader_watch)
         self._policies = PolicyRunner(services)

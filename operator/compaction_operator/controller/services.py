@@ -14,6 +14,7 @@ from compaction_operator.controller.kube.resources import ResourceT
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.outages import Outages
+from compaction_operator.controller.ownership import Ownership
 from compaction_operator.controller.work import Work
 
 A = TypeVar("A")
@@ -26,6 +27,7 @@ class Services:
     """Configuration, caches and adapters that both reconcilers share."""
 
     config: OperatorConfig
+    ownership: Ownership
     cache: Cache
     cluster: Cluster
     work: Work

@@ -541,6 +541,7 @@ class Sandbox:
     time: Time = field(default_factory=Time)
     kube: FakeKube = field(default_factory=FakeKube)
     config: OperatorConfig = CONFIG
+    identity: str = ""
     work: FakeWork = field(init=False)
     controller: Controller = field(init=False)
     pools: Pools = field(
@@ -563,6 +564,7 @@ class Sandbox:
             clock=self.time.clock,
             ticks=self.time.ticks,
             metrics=self.metrics,
+            identity=self.identity,
         )
         self.kube.watchers[:] = [self.controller.on_event]
 

@@ -1128,7 +1128,7 @@ async def test_a_cleanup_of_another_namespace_is_none_of_a_compactions() -> None
     """Whatever UID it bears: it would hold up the judgement, and its numbers would count."""
     box = Sandbox()
     forged = cleanup_raw("evil")
-    forged["metadata"]["namespace"] = "stranger"
+    forged["metadata"]["namespace"] = "other"
     box.kube.apply(ResourceKind.CLEANUP, forged)
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
@@ -1142,7 +1142,7 @@ async def test_only_a_cleanup_beside_its_compaction_knows_that_the_driver_has_en
     """No Job of that name is in the other's namespace: there the metastore decides whether the attempt is ended."""
     box = await with_a_running_driver()
     forged = journal()
-    forged["metadata"] = {**forged["metadata"], "name": "evil", "namespace": "stranger"}
+    forged["metadata"] = {**forged["metadata"], "name": "evil", "namespace": "other"}
     box.kube.apply(ResourceKind.CLEANUP, forged)
     box.kube.end_job(job(), ok=True)
     await box.run()

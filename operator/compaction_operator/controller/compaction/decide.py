@@ -33,6 +33,7 @@ from compaction_operator.controller.kube.events import Event, EventType
 from compaction_operator.controller.kube.job import JobState, JobView, current_job
 from compaction_operator.controller.kube.resources import Cleanup, Compaction
 from compaction_operator.controller.kube.times import parse_time, rfc3339, seconds_until
+from compaction_operator.controller.ownership import NOT_SERVED, Ownership
 from compaction_operator.controller.permissions import may_use, refusal
 
 AUTO_COMPACTION_OFF = "AutoCompactionOff"
@@ -135,6 +136,19 @@ def decide(
     return step.attempt_running() if compaction.attempt_running else step.between_attempts()
 
 
+def leave(compaction: Compaction, *, ownership: Ownership, now: datetime) -> CompactionDecision:
+    """Return the next step of a compaction that another operator may own: none, unless no operator writes to it.
+
+    Then it gets one note about that. It does not fail: another operator may be slow, or be installed later.
+    """
+    if compaction.status.conditions:
+        return CompactionDecision(compaction.status)
+    if (left := ownership.silence(compaction, now)) > 0:
+        return CompactionDecision(compaction.status, requeue_after=left)
+    step = _CompactionStep(compaction, CompactionObservation(), ownership.config, now)
+    return step.not_served(ownership.not_served(compaction.meta.namespace))
+
+
 def attempt_deadline(compaction: Compaction, config: OperatorConfig) -> datetime | None:
     """Return the deadline of the running attempt, None while it is unknown."""
     warehouse, since = config.warehouse(compaction.spec.warehouse), compaction.status.attempt_start_time
@@ -159,6 +173,11 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         self, action: CompactionAction = CompactionAction.NONE, *, requeue_after: float | None = None
     ) -> CompactionDecision:
         return CompactionDecision(self.status, action, requeue_after, tuple(self.events))
+
+    def not_served(self, message: str) -> CompactionDecision:
+        """Tell the user of a compaction that no operator handles."""
+        self.event(NOT_SERVED, message, EventType.WARNING)
+        return self._wait(Phase.WAITING, NOT_SERVED, message)
 
     def between_attempts(self) -> CompactionDecision:
         """Handle a compaction without a running attempt: fail, wait, or start the next attempt."""

@@ -14,6 +14,7 @@ from compaction_operator.controller.compaction.decide import (
     End,
     attempt_deadline,
     decide,
+    leave,
 )
 from compaction_operator.controller.compaction.turns import Turns
 from compaction_operator.controller.kube.client import KubeError
@@ -41,7 +42,7 @@ class CompactionReconciler:
         """
         compaction, sure = self._services.cache.compactions.get(key), False
         try:
-            again = None if compaction is None else await self._steps(compaction)
+            again = None if compaction is None else await self._next(compaction)
             sure = True
         finally:
             if compaction is not None:
@@ -54,6 +55,15 @@ class CompactionReconciler:
         if compaction is None or compaction.ended:
             self._turns.forget(key)
             self._asked.pop(key, None)
+
+    async def _next(self, compaction: Compaction) -> float | None:
+        ownership = self._services.ownership
+        if ownership.has(compaction):
+            return await self._steps(compaction)
+        decision = leave(compaction, ownership=ownership, now=self._services.clock())
+        written = await self._cluster.write(compaction, decision.status, claim=False)
+        self._cluster.emit(decision.events, written.raw)
+        return decision.requeue_after
 
     async def _steps(self, compaction: Compaction) -> float | None:
         # NB: one time for both: whether it backs off must not change between its turn and the decision.

@@ -128,11 +128,15 @@ class Cache:
     has ended is in no index of a table: a table may have years of it.
     `freed` collects the tables on which something ended that others may have waited for; the caller that wakes them
     empties it. `metastores` maps each warehouse to the one that keys its tables: several warehouses may share one
-    metastore.
+    metastore. Compactions that are not `ours` take no slot and never start: they are in neither `running` nor
+    `candidates`. While one of them works on a table, it holds the table.
     """
 
-    def __init__(self, metastores: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, metastores: Mapping[str, str] | None = None, *, ours: Callable[[Compaction], bool] = lambda _: True
+    ) -> None:
         self._metastores = metastores or {}
+        self._ours = ours
         self.compactions: Store[Compaction] = Store(self.place)
         self.cleanups: Store[Cleanup] = Store(self.place)
         self.running: set[Key] = set()
@@ -220,11 +224,12 @@ class Cache:
         )
 
     def _enter(self, compaction: Compaction) -> None:
-        place = self.place(compaction.table)
+        place, ours = self.place(compaction.table), self._ours(compaction)
         if compaction.attempt_running:
-            self.running.add(compaction.key)
             self._working.add(place, compaction.key)
-        elif compaction.may_hold_table:
+            if ours:
+                self.running.add(compaction.key)
+        elif ours and compaction.may_hold_table:
             self.candidates.enter(Age.of(compaction), place)
 
     def _leave(self, compaction: Compaction) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
@@ -24,6 +25,7 @@ TIMEOUT = (5.0, 30.0)
 PAGE = 200
 THREADS = 8
 LABEL_JOB = "batch.kubernetes.io/job-name"
+OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 EXECUTORS = "spark-role=executor"
 _PLURALS = {
     ResourceKind.COMPACTION: compaction_api.PLURAL,
@@ -225,6 +227,11 @@ def connect() -> Kube:
     configuration = client.Configuration.get_default_copy()
     configuration.connection_pool_maxsize = THREADS
     return Kube(client.ApiClient(configuration))
+
+
+def own_namespace() -> str:
+    """Return the namespace of the pod that this process runs in, empty outside of a cluster."""
+    return OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.exists() else ""
 
 
 def _raw(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:
