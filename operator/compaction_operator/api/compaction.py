@@ -268,6 +268,12 @@ class Why(ReadModel):
     message: Message = ""
 
 
+class Obstacle(Why):
+    """What keeps the pods of an attempt from starting, and since when."""
+
+    since: str | None = None
+
+
 class BackOff(Why):
     """Why no attempt starts before `nextAttemptTime`.
 
@@ -299,7 +305,7 @@ class TableCompactionStatus(ReadModel):
     failed_attempts: int = Field(default=0, description="attempts that count against retry.maxAttempts")
     job: str | None = None
     attempt_start_time: str | None = None
-    pod_trouble: Why | None = None
+    pod_trouble: Obstacle | None = None
     ending: Why | None = None
     progress: ProgressStatus | None = None
     next_attempt_time: str | None = None

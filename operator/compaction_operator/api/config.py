@@ -240,7 +240,8 @@ MAX_AUTO_EXECUTORS = 4
 class SparkProfile(Model):
     """The code and settings of a job's pods. Only the administrator may choose them.
 
-    `max_auto_executors` limits the executors of a compaction that leaves their number to the driver.
+    `max_auto_executors` limits the executors of a compaction that leaves their number to the driver. `start_timeout` is
+    how long an attempt waits for its pods to start.
     """
 
     name: str
@@ -254,6 +255,7 @@ class SparkProfile(Model):
     executor_cpu_request: str | None = None
     task_memory: Size = 512 * 1024**2
     max_auto_executors: int = Field(default=MAX_AUTO_EXECUTORS, ge=0)
+    start_timeout: Duration = Field(default=1800.0, gt=0)
 
 
 class CleanupSettings(Model):

@@ -74,6 +74,12 @@ class Reason(StrEnum):
     TABLE_CHANGED = "TableChanged"
     VERIFICATION_FAILED = "VerificationFailed"
     UNREADABLE_FILE = "UnreadableFile"
+    JOB_NOT_CREATED = "JobNotCreated"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    UNSCHEDULABLE = "Unschedulable"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    POD_NOT_STARTED = "PodNotStarted"
+    EXECUTORS_NOT_STARTED = "ExecutorsNotStarted"
     JOB_GONE = "JobGone"
     INTERRUPTED = "Interrupted"
     EVICTED = "Evicted"
@@ -124,6 +130,12 @@ WAITING_REASONS = frozenset(
         Reason.IN_COMPACTION_QUEUE,
         Reason.WAITING_FOR_LEASE,
         Reason.WAITING_FOR_INSTANT,
+        Reason.JOB_NOT_CREATED,
+        Reason.QUOTA_EXCEEDED,
+        Reason.UNSCHEDULABLE,
+        Reason.IMAGE_PULL_FAILED,
+        Reason.POD_NOT_STARTED,
+        Reason.EXECUTORS_NOT_STARTED,
         Reason.JOB_GONE,
         Reason.INTERRUPTED,
         Reason.EVICTED,

@@ -359,7 +359,8 @@ class FakeKube(Kube):
         """Let a Job's driver note its progress on its pod."""
         labels = {**self.get(ResourceKind.JOB, job)["metadata"]["labels"], "batch.kubernetes.io/job-name": job}
         annotations = {"compaction.dev/progress": progress.model_dump_json(by_alias=True)}
-        metadata = {"name": f"{job}-x", "namespace": "default", "labels": labels, "annotations": annotations}
+        named = {"name": f"{job}-x", "uid": f"uid-{job}-x", "namespace": "default"}
+        metadata = {**named, "labels": labels, "annotations": annotations}
         self.pods[job] = [self.apply(ResourceKind.POD, {"metadata": metadata, "status": {"phase": "Running"}})]
 
     def jobs(self) -> list[str]:

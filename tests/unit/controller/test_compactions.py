@@ -221,6 +221,89 @@ def test_a_driver_that_does_not_start_is_an_event_once() -> None:
     assert told == [("ErrImagePull", "Warning"), ("Unschedulable", "Warning")]
 
 
+def test_a_pod_that_only_starts_is_reported_when_it_takes_too_long() -> None:
+    """Its secret may be missing, or its volume: the kubelet then says no more than that it creates the container."""
+    observed = CompactionObservation(job=view(ready=False), pod=PodTrouble("ContainerCreating"))
+    for minutes, expected in [(4, ("Unknown", "Running", "Running")), (5, ("Unknown", "ContainerCreating", "Waiting"))]:
+        decision = step(STARTED, observed, now=NOON + timedelta(minutes=minutes))
+        assert succeeded(decision) == expected
+        assert len(decision.events) == (expected[2] == "Waiting")
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("Unschedulable", "Unschedulable"),
+        ("SchedulingGated", "Unschedulable"),
+        ("ErrImagePull", "ImagePullFailed"),
+        ("ImagePullBackOff", "ImagePullFailed"),
+        ("InvalidImageName", "ImagePullFailed"),
+        ("CreateContainerConfigError", "PodNotStarted"),
+        ("ContainerCreating", "PodNotStarted"),
+    ],
+)
+def test_a_driver_that_does_not_start_in_time_gives_its_slot_back(reason: str, cause: str) -> None:
+    """It is tried again for as long as it takes: the cluster may be full, or the registry away."""
+    observed = CompactionObservation(job=view(ready=False), pod=PodTrouble(reason, "words"))
+    before = step(STARTED, observed, now=NOON + timedelta(minutes=29))
+    assert before.action is CompactionAction.NONE
+    decision = step(STARTED, observed, now=NOON + timedelta(minutes=30))
+    assert decision.action is CompactionAction.DELETE_JOB
+    assert decision.status.ending is not None
+    said = f"not started within 1800s: the driver is waiting: {reason}: words"
+    assert decision.status.ending.to_json() == {"reason": cause, "message": said}
+    assert [event.reason for event in decision.events] == [cause]
+    gone = CompactionObservation(job=None, end=end(), attempt_ended=True)
+    paused = step(decision.status.to_json(), gone, now=NOON + timedelta(minutes=31))
+    assert succeeded(paused) == ("Unknown", cause, "Waiting")
+    assert (paused.status.failed_attempts, paused.events, paused.requeue_after) == (0, (), 10.0)
+
+
+def test_a_driver_that_has_run_is_not_taken_for_one_that_does_not_start() -> None:
+    """Its pod may be gone before its Job has failed."""
+    gone = CompactionObservation(job=view(ready=False), pod=PodTrouble("PodNotCreated", "no pod"))
+    decision = step({**STARTED, "progress": SHOWN}, gone, now=NOON + timedelta(hours=2))
+    assert decision.status.ending is None
+
+
+def test_a_job_that_cannot_be_created_in_time_gives_its_slot_back() -> None:
+    status = {"attempt": 1, "attemptStartTime": "2026-01-01T12:00:00Z"}
+    decision = step(status, CompactionObservation(refused="exceeded quota"), now=NOON + timedelta(minutes=30))
+    assert decision.status.ending is not None
+    assert decision.status.ending.reason == "JobNotCreated"
+
+
+def test_executors_that_do_not_start_are_reported_with_one_event() -> None:
+    status, told = STARTED, []
+    waits = CompactionObservation(job=view(), executors=UNSCHEDULABLE)
+    for seconds, observed in enumerate([waits, waits, CompactionObservation(job=view()), waits]):
+        decision = step(status, observed, now=NOON + timedelta(seconds=seconds))
+        told += [event.reason for event in decision.events]
+        phase = "Waiting" if observed is waits else "Running"
+        assert succeeded(decision) == ("Unknown", "ExecutorsWaiting" if observed is waits else "Running", phase)
+        status = decision.status.to_json()
+    assert told == ["ExecutorsWaiting", "ExecutorsWaiting"]
+    assert status["podTrouble"] == {
+        "reason": "ExecutorsWaiting",
+        "message": "0/1 nodes",
+        "since": "2026-01-01T12:00:03Z",
+    }
+
+
+@pytest.mark.parametrize(("instances", "ended"), [(2, True), ("Auto", False)])
+def test_executors_that_do_not_start_in_time_end_the_attempt_that_asks_for_them(instances: object, ended: bool) -> None:
+    """With Auto the driver itself goes on without them."""
+    waits, spark = CompactionObservation(job=view(), executors=UNSCHEDULABLE), {"executors": {"instances": instances}}
+    first = step(STARTED, waits, now=NOON + timedelta(hours=1), spark=spark).status
+    before = step(first.to_json(), waits, now=NOON + timedelta(minutes=89), spark=spark)
+    assert before.status.ending is None
+    late = step(first.to_json(), waits, now=NOON + timedelta(minutes=90), spark=spark)
+    assert (late.status.ending is not None) is ended
+    if late.status.ending is not None:
+        assert late.status.ending.reason == "ExecutorsNotStarted"
+        assert late.status.ending.message.endswith("its executors are waiting: Unschedulable: 0/1 nodes")
+
+
 # --- An attempt that is ended
 
 
@@ -261,9 +344,7 @@ def test_an_attempt_that_takes_too_long_is_ended(fields: dict[str, Any], most: t
         ),
         (CompactionObservation(job=view()), "the driver is running without reported progress"),
         (
-            CompactionObservation(
-                job=view(), progress=Progress(partitions_total=3), executors="Unschedulable: 0/1 nodes"
-            ),
+            CompactionObservation(job=view(), progress=Progress(partitions_total=3), executors=UNSCHEDULABLE),
             "the driver is running (0/3 partitions, 0%); its executors are waiting: Unschedulable: 0/1 nodes",
         ),
         (CompactionObservation(refused="exceeded quota"), "the job cannot be created: exceeded quota"),

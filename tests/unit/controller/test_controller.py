@@ -205,15 +205,15 @@ async def test_a_compaction_whose_driver_is_lost_goes_on_with_another() -> None:
 
 @runs
 async def test_the_time_in_which_a_driver_waited_for_a_node_is_none_in_which_it_held_nothing() -> None:
-    """Its pod was there, unscheduled for an hour: it has only just begun."""
+    """Its pod was there, unscheduled for twenty minutes: it has only just begun."""
     box = await with_a_running_driver()
     box.work.holding = False
     await box.pass_time(60)
     raw = box.kube.get(ResourceKind.JOB, job())
     unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    box.kube.pods[job()] = [{"metadata": {"name": job()}, "status": {"conditions": [unscheduled]}}]
+    box.kube.pods[job()] = [{"metadata": {"name": job(), "uid": "driver"}, "status": {"conditions": [unscheduled]}}]
     box.kube.apply(ResourceKind.JOB, {**raw, "status": {"ready": 0}})
-    await box.pass_time(3600)
+    await box.pass_time(1200)
     box.kube.apply(ResourceKind.JOB, {**box.kube.get(ResourceKind.JOB, job()), "status": {"ready": 1}})
     await box.pass_time(120)
     assert box.kube.jobs() == [job()]
@@ -256,21 +256,55 @@ def executor(driver: str) -> dict[str, Any]:
     return {"metadata": {"name": "x", "ownerReferences": [{"uid": driver}]}, "status": {"conditions": [waits]}}
 
 
+async def with_waiting_executors(instances: object) -> Sandbox:
+    """A driver that runs, and whose executors no node can take. Others of the namespace wait, too."""
+    box = Sandbox()
+    executors = {"executors": {"instances": instances}}
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(deadline="1h", spark=executors))
+    await box.start()
+    box.kube.report(job(), Progress(partitions_total=3))
+    box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
+    box.kube.executors = [executor("stranger"), executor("driver")]
+    return box
+
+
+@runs
+async def test_executors_that_wait_are_seen_within_a_minute_and_so_is_their_start() -> None:
+    box = await with_waiting_executors(2)
+    await box.pass_time(60)
+    said = condition(box.compaction())
+    assert (said["reason"], box.compaction()["phase"]) == ("ExecutorsWaiting", "Waiting")
+    assert said["message"] == "attempt 1: its executors are waiting: Unschedulable: for driver"
+    assert box.kube.reasons().count("ExecutorsWaiting") == 1
+    box.kube.executors = [{**executor("driver"), "status": {"phase": "Running"}}]
+    await box.pass_time(60)
+    assert (condition(box.compaction())["reason"], box.compaction()["phase"]) == ("Running", "Running")
+
+
+@runs
+async def test_executors_are_looked_at_at_a_limited_rate() -> None:
+    """However much news of the driver there is. A compaction without executors has none to look at."""
+    for instances, most in ((2, 10), (0, 0)):
+        box, looks = await with_waiting_executors(instances), list[str]()
+        real = box.kube.list_executors
+        box.kube.list_executors = lambda name, real=real, looks=looks: (looks.append(name), real(name))[1]  # type: ignore[method-assign,misc]
+        for second in range(300):
+            box.kube.report(job(), Progress(partitions_done=second, partitions_total=300))
+            box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
+            await box.pass_time(1)
+        assert most - 1 <= len(looks) <= most
+
+
 @runs
 async def test_a_driver_whose_executors_wait_is_ended_and_says_so() -> None:
-    """By its own ones: others of the namespace may wait, too. With Auto it may have some."""
-    for instances in (2, "Auto"):
-        box = Sandbox()
-        executors = {"executors": {"instances": instances}}
-        box.kube.apply(ResourceKind.COMPACTION, compaction_raw(deadline="1h", spark=executors))
-        await box.start()
-        box.kube.report(job(), Progress(partitions_total=3))
-        box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
-        box.kube.executors = [executor("stranger"), executor("driver")]
-        await box.pass_time(3600)
-        said = condition(box.compaction())
-        assert said["reason"] == "DeadlineExceeded"
-        assert said["message"].endswith("(0/3 partitions, 0%); its executors are waiting: Unschedulable: for driver")
+    """In the time for starting; with Auto, which needs none, not before its deadline."""
+    for instances, reason in ((2, "ExecutorsNotStarted"), ("Auto", "DeadlineExceeded")):
+        box = await with_waiting_executors(instances)
+        await box.pass_time(1800)
+        assert condition(box.compaction())["reason"] == "ExecutorsWaiting"
+        await box.pass_time(60 if instances == 2 else 1800)
+        (said,) = (event["message"] for event in box.kube.events if event["reason"] == reason)
+        assert said.endswith("its executors are waiting: Unschedulable: for driver")
 
 
 @runs

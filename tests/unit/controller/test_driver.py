@@ -6,7 +6,13 @@ import pytest
 
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.kube.driver_pod import driver_end, driver_progress, executors_trouble, pod_trouble
+from compaction_operator.controller.kube.driver_pod import (
+    PodTrouble,
+    driver_end,
+    driver_progress,
+    executors_trouble,
+    pod_trouble,
+)
 
 RESULT = DriverResult(reason=Reason.LOCK_LOST, message="metastore lock 7 is gone")
 
@@ -142,8 +148,9 @@ def test_what_every_pod_goes_through_is_no_trouble(reason: str, passing: bool) -
 
 def test_executors_are_in_trouble_when_none_of_them_runs() -> None:
     waits = pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1"}])
-    assert executors_trouble([waits, waits]) == "Unschedulable: 0/1"
+    assert executors_trouble([waits, waits]) == PodTrouble("Unschedulable", "0/1")
     assert executors_trouble([waits, pod({"running": {}})]) is None
+    assert executors_trouble([waits, pod({"waiting": {"reason": "ContainerCreating"}})]) is None
     assert executors_trouble([]) is None
 
 

@@ -5,6 +5,7 @@ of any earlier moment. Where `decide` lacks information, it asks for an action; 
 `CompactionObservation`.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from compaction_operator.api.cleanup import PartitionEntry, PublishedState
 from compaction_operator.api.compaction import (
     BackOff,
     Forecast,
+    Obstacle,
     Phase,
     ProgressStatus,
     TableCompactionStatus,
@@ -23,7 +25,7 @@ from compaction_operator.api.compaction import (
 )
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import OperatorConfig
-from compaction_operator.api.model import backed_off
+from compaction_operator.api.model import backed_off, format_duration
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, SUCCESS_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.controller.answers import Automatic, Preflight, Trouble
@@ -43,6 +45,9 @@ METASTORE_RETRY = 3.0
 JOB_CHECK = 30.0
 STARTING_CHECK = 5.0
 SETTLING_CHECK = 5.0
+STARTING_LIMIT = 300.0
+"""Seconds after which a pod that is only starting is reported: its secret or its volume may be missing."""
+EXECUTORS_WAITING = "ExecutorsWaiting"
 PROGRESS_PAUSE = 10.0
 """Minimum seconds between two status writes that change only the progress."""
 WAIT_PAUSE = 10.0
@@ -102,7 +107,7 @@ class CompactionObservation:
     job: JobView | None = None
     refused: str | None = None
     pod: PodTrouble | None = None
-    executors: str | None = None
+    executors: PodTrouble | None = None
     lost: str | None = None
     job_deleted: bool = False
     progress: Progress | None = None
@@ -168,6 +173,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         self._observed = observed
         self._config = config
         self._deadline = attempt_deadline(compaction, config)
+        profile = config.profile(compaction.spec.spark.profile)
+        self._start_timeout = math.inf if profile is None else profile.start_timeout
 
     def decision(
         self, action: CompactionAction = CompactionAction.NONE, *, requeue_after: float | None = None
@@ -281,6 +288,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         why = f"the job cannot be created: {self._observed.refused}"
         if self._is_overdue():
             return self._give_up(Reason.DEADLINE_EXCEEDED, self._overdue(why))
+        if self._is_late(self.status.attempt_start_time):
+            return self._give_up(Reason.JOB_NOT_CREATED, self._late(why))
         message = f"attempt {self.status.attempt}: {why}"
         return self._wait(Phase.WAITING, "JobNotCreated", message, requeue_after=STARTING_CHECK)
 
@@ -292,23 +301,51 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         requeue_after = min(JOB_CHECK if job.ready else STARTING_CHECK, self._follow_progress())
         if self._deadline is not None:
             requeue_after = min(requeue_after, seconds_until(self._deadline, self.now))
-        trouble = self._observed.pod
+        trouble, executors = self._observed.pod, self._observed.executors
+        # NB: the pod of a driver that has run may be gone before its Job has failed.
+        progress = self._observed.progress or self.status.progress
+        if trouble is not None and progress is None and self._is_late(self.status.attempt_start_time):
+            return self._give_up(trouble.cause, self._late(f"the driver is waiting: {trouble}"))
+        if trouble is None and executors is not None:
+            return self._executors_wait(executors, requeue_after)
         what = f"is waiting: {trouble}" if trouble else "is running"
         message = f"attempt {self.status.attempt}: job {job.name} {what}"
-        if trouble is None or trouble.passing:
+        if trouble is None or (trouble.passing and self._waited(self.status.attempt_start_time) < STARTING_LIMIT):
             self.update(pod_trouble=None)
             return self._wait(Phase.RUNNING, "Running", message, requeue_after=requeue_after)
-        return self._cannot_start(trouble, message, requeue_after)
+        return self._cannot_start(trouble.reason, trouble, message, requeue_after)
 
-    def _cannot_start(self, trouble: PodTrouble, message: str, requeue_after: float) -> CompactionDecision:
-        """Report a pod that cannot start, with one event.
+    def _executors_wait(self, trouble: PodTrouble, requeue_after: float) -> CompactionDecision:
+        """Report executors of which none runs. With Auto, the driver itself goes on without them after a while."""
+        known, asked = self.status.pod_trouble, self._spec.spark.executors.asked
+        if asked and known is not None and known.reason == EXECUTORS_WAITING and self._is_late(known.since):
+            why = self._late(f"its executors are waiting: {trouble}")
+            return self._give_up(Reason.EXECUTORS_NOT_STARTED, why)
+        message = f"attempt {self.status.attempt}: its executors are waiting: {trouble}"
+        return self._cannot_start(EXECUTORS_WAITING, trouble, message, requeue_after)
+
+    def _cannot_start(self, reason: str, trouble: PodTrouble, message: str, requeue_after: float) -> CompactionDecision:
+        """Report pods that cannot start, with one event.
 
         NB: one cause has several reasons (ErrImagePull, ImagePullBackOff).
         """
-        if self.status.pod_trouble is None:
-            self.event(trouble.reason, message, EventType.WARNING)
-        self.update(pod_trouble=Why(reason=trouble.reason, message=trouble.message))
-        return self._wait(Phase.WAITING, trouble.reason, message, requeue_after=requeue_after)
+        known = self.status.pod_trouble
+        if known is None:
+            self.event(reason, message, EventType.WARNING)
+        since = known.since if known is not None else rfc3339(self.now)
+        self.update(pod_trouble=Obstacle(reason=reason, message=trouble.message, since=since))
+        return self._wait(Phase.WAITING, reason, message, requeue_after=requeue_after)
+
+    def _waited(self, since: str | None) -> float:
+        """Return the seconds since a time; 0 if it is unknown."""
+        return 0.0 if since is None else (self.now - parse_time(since)).total_seconds()
+
+    def _is_late(self, since: str | None) -> bool:
+        """Whether pods have been waited for since then for longer than the profile allows."""
+        return self._waited(since) >= self._start_timeout
+
+    def _late(self, seen: str) -> str:
+        return f"not started within {format_duration(self._start_timeout)}: {seen}"
 
     def _is_overdue(self) -> bool:
         return self._deadline is not None and self._deadline <= self.now

@@ -18,7 +18,7 @@ from compaction_operator.controller.compaction.decide import (
 )
 from compaction_operator.controller.compaction.turns import Turns
 from compaction_operator.controller.kube.client import KubeError
-from compaction_operator.controller.kube.driver_pod import driver_end, executors_trouble, pod_trouble
+from compaction_operator.controller.kube.driver_pod import PodTrouble, driver_end, executors_trouble, pod_trouble
 from compaction_operator.controller.kube.job import current_job, job_manifest, job_request
 from compaction_operator.controller.kube.resources import Compaction, Key
 from compaction_operator.controller.services import Services
@@ -34,6 +34,7 @@ class CompactionReconciler:
         self._turns = turns
         self._asked: dict[Key, float] = {}
         self._drivers = Watch()
+        self._executors: dict[Key, tuple[float, PodTrouble | None]] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """Do what is possible now; return the requeue delay in seconds.
@@ -55,6 +56,7 @@ class CompactionReconciler:
         if compaction is None or compaction.ended:
             self._turns.forget(key)
             self._asked.pop(key, None)
+            self._executors.pop(key, None)
 
     async def _next(self, compaction: Compaction) -> float | None:
         ownership = self._services.ownership
@@ -101,7 +103,7 @@ class CompactionReconciler:
         if job is None or job.ended:
             return CompactionObservation(job=job)
         pod = None if job.ready else pod_trouble(await self._cluster.pods(meta.namespace, name))
-        executors = await self._executors(compaction, name) if job.ready else None
+        executors = await self._executors_trouble(compaction, name) if job.ready else None
         if pod is not None:
             self._forget_driver(compaction)
         lost = await self._lost(compaction) if pod is None else None
@@ -110,15 +112,20 @@ class CompactionReconciler:
     def _forget_driver(self, compaction: Compaction) -> None:
         """Reset the driver's record: a pod that does not run yet (it waits for a node, say) cannot hold anything."""
         self._asked.pop(compaction.key, None)
+        self._executors.pop(compaction.key, None)
         self._drivers.forget(attempt_of(compaction))
 
-    async def _executors(self, compaction: Compaction, job: str) -> str | None:
-        """Inspect an attempt's executors once its deadline has passed: without them its driver waits forever."""
-        deadline = attempt_deadline(compaction, self._services.config)
-        never_any = compaction.spec.spark.executors.instances == 0
-        if deadline is None or deadline > self._services.clock() or never_any:
+    async def _executors_trouble(self, compaction: Compaction, job: str) -> PodTrouble | None:
+        """Look at an attempt's executors, at a limited rate and at its deadline: its driver may wait for them."""
+        if compaction.spec.spark.executors.instances == 0:
             return None
-        return executors_trouble(await self._cluster.executors(compaction.meta.namespace, job))
+        now = self._services.ticks()
+        looked, found = self._executors.setdefault(compaction.key, (now, None))
+        deadline = attempt_deadline(compaction, self._services.config)
+        if now - looked >= JOB_CHECK or (deadline is not None and deadline <= self._services.clock()):
+            found = executors_trouble(await self._cluster.executors(compaction.meta.namespace, job))
+            self._executors[compaction.key] = now, found
+        return found
 
     async def _lost(self, compaction: Compaction) -> str | None:
         """Ask the metastore, at a limited rate, whether the driver is lost; return why it is."""

@@ -62,6 +62,15 @@ class PodTrouble:
         """Whether it only means that the pod is starting."""
         return self.reason in ("PodNotCreated", "ContainerCreating", "PodInitializing")
 
+    @property
+    def cause(self) -> Reason:
+        """The reason of an attempt that is ended because of it: one for the many words that the kubelet has."""
+        if self.reason in ("Unschedulable", "SchedulerError", "SchedulingGated"):
+            return Reason.UNSCHEDULABLE
+        if self.reason.startswith(("Image", "ErrImage", "InvalidImage", "RegistryUnavailable")):
+            return Reason.IMAGE_PULL_FAILED
+        return Reason.POD_NOT_STARTED
+
     def __str__(self) -> str:
         return _joined(self.reason, self.message)
 
@@ -94,10 +103,10 @@ def pod_trouble(pods: Sequence[Pod]) -> PodTrouble | None:
     return None
 
 
-def executors_trouble(pods: Iterable[Pod]) -> str | None:
-    """Return what keeps the existing executors from running, None if one of them runs or nothing is known."""
+def executors_trouble(pods: Iterable[Pod]) -> PodTrouble | None:
+    """Return what keeps the existing executors from running, None if one runs or is starting, or none exists."""
     found = [pod_trouble((pod,)) for pod in pods]
-    return None if None in found else next((str(trouble) for trouble in found), None)
+    return next((trouble for trouble in found if not any(one is None or one.passing for one in found)), None)
 
 
 def driver_progress(pod: Pod) -> Progress | None:
