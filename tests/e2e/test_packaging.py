@@ -392,6 +392,7 @@ def test_no_rule_is_a_wildcard_and_only_status_is_written(cluster: Cluster) -> N
     assert verbs_on("compactionpolicies", everywhere) == {"list", "watch"}
     assert [(rule["resources"], sorted(rule["verbs"])) for rule in in_namespaces] == [
         (["jobs"], ["create", "delete"]),
+        (["events"], ["list"]),
         (["tablecompactions"], ["create", "delete"]),
     ]
     (journal,) = [rule for rule in driver if rule["apiGroups"] == ["compaction.dev"]]

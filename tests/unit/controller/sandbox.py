@@ -232,6 +232,7 @@ class FakeKube(Kube):
     objects: dict[tuple[ResourceKind, str, str], Raw] = field(default_factory=dict)
     pods: dict[str, list[Raw]] = field(default_factory=dict)
     executors: list[Raw] = field(default_factory=list)
+    refusals: list[Raw] = field(default_factory=list)
     events: list[Raw] = field(default_factory=list)
     cleanups_listed: int = 0
     watchers: list[Callable[[ResourceKind, str, Raw], None]] = field(default_factory=list)
@@ -338,6 +339,9 @@ class FakeKube(Kube):
 
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
         return self.pods.get(job, [])
+
+    def list_refusals(self, namespace: str, job: str) -> list[Raw]:
+        return self.refusals
 
     def list_executors(self, namespace: str) -> list[Raw]:
         return self.executors

@@ -12,6 +12,7 @@ from compaction_operator.controller.kube.driver_pod import (
     driver_progress,
     executors_trouble,
     pod_trouble,
+    refusal_of,
 )
 
 RESULT = DriverResult(reason=Reason.LOCK_LOST, message="metastore lock 7 is gone")
@@ -144,6 +145,22 @@ def test_what_every_pod_goes_through_is_no_trouble(reason: str, passing: bool) -
     found = pod_trouble([pod({"waiting": {"reason": reason}})])
     assert found is not None
     assert found.passing is passing
+
+
+def refused(message: str, *, last: str | None, created: str = "2026-01-01T12:00:00Z") -> dict[str, Any]:
+    return {"metadata": {"creationTimestamp": created}, "lastTimestamp": last, "message": message}
+
+
+def test_the_newest_event_says_why_a_job_has_no_pod() -> None:
+    quota = 'pods "nightly-1-x" is forbidden: exceeded quota: compute, requested: pods=1'
+    old = refused("serviceaccount not found", last="2026-01-01T12:00:01Z")
+    found = refusal_of([old, refused(quota, last=None, created="2026-01-01T12:00:02Z")])
+    assert found == PodTrouble("QuotaExceeded", quota)
+    assert (found.cause, found.passing) == (Reason.QUOTA_EXCEEDED, False)
+    other = refusal_of([old])
+    assert other is not None
+    assert (other.reason, other.cause, other.passing) == ("FailedCreate", Reason.POD_NOT_STARTED, False)
+    assert refusal_of([]) is None
 
 
 def test_executors_are_in_trouble_when_none_of_them_runs() -> None:

@@ -18,7 +18,13 @@ from compaction_operator.controller.compaction.decide import (
 )
 from compaction_operator.controller.compaction.turns import Turns
 from compaction_operator.controller.kube.client import KubeError
-from compaction_operator.controller.kube.driver_pod import PodTrouble, driver_end, executors_trouble, pod_trouble
+from compaction_operator.controller.kube.driver_pod import (
+    PodTrouble,
+    driver_end,
+    executors_trouble,
+    pod_trouble,
+    refusal_of,
+)
 from compaction_operator.controller.kube.job import current_job, job_manifest, job_request
 from compaction_operator.controller.kube.resources import Compaction, Key
 from compaction_operator.controller.services import Services
@@ -102,7 +108,7 @@ class CompactionReconciler:
         progress = self._cluster.progress(meta.namespace, name)
         if job is None or job.ended:
             return CompactionObservation(job=job)
-        pod = None if job.ready else pod_trouble(await self._cluster.pods(meta.namespace, name))
+        pod = None if job.ready else await self._pod_trouble(meta.namespace, name)
         executors = await self._executors_trouble(compaction, name) if job.ready else None
         if pod is not None:
             self._forget_driver(compaction)
@@ -114,6 +120,11 @@ class CompactionReconciler:
         self._asked.pop(compaction.key, None)
         self._executors.pop(compaction.key, None)
         self._drivers.forget(attempt_of(compaction))
+
+    async def _pod_trouble(self, namespace: str, job: str) -> PodTrouble | None:
+        pods = await self._cluster.pods(namespace, job)
+        refused = None if pods else refusal_of(await self._cluster.refusals(namespace, job))
+        return refused or pod_trouble(pods)
 
     async def _executors_trouble(self, compaction: Compaction, job: str) -> PodTrouble | None:
         """Look at an attempt's executors, at a limited rate and at its deadline: its driver may wait for them."""

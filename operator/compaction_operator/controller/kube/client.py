@@ -189,6 +189,12 @@ class Kube:
         items: list[Raw] = _raw(self._core.list_namespaced_pod, namespace, label_selector=selector)["items"]
         return items
 
+    def list_refusals(self, namespace: str, job: str) -> list[Raw]:
+        """Return the events that say why a Job could not create its pod."""
+        about = f"involvedObject.kind=Job,involvedObject.name={job},reason=FailedCreate"
+        items: list[Raw] = _raw(self._core.list_namespaced_event, namespace, field_selector=about)["items"]
+        return items
+
     def create_event(self, event: Raw) -> None:
         """Create a core/v1 Event."""
         _raw(self._core.create_namespaced_event, event["metadata"]["namespace"], event)

@@ -259,6 +259,14 @@ class Cluster:
         """Return a Job's pods."""
         return await run_in(self._pool, self._kube.list_pods, namespace, job)
 
+    async def refusals(self, namespace: str, job: str) -> list[Raw]:
+        """Return the events that say why a Job could not create its pod; none if this operator may not read events."""
+        try:
+            return await run_in(self._pool, self._kube.list_refusals, namespace, job)
+        except KubeError as error:
+            log.warning("cannot find out why job %s/%s has no pod: %s", namespace, job, error)
+            return []
+
     async def executors(self, namespace: str, job: str) -> list[Raw]:
         """Return the executor pods of a Job's drivers."""
         drivers = {pod["metadata"]["uid"] for pod in await self.pods(namespace, job)}

@@ -69,7 +69,7 @@ class PodTrouble:
             return Reason.UNSCHEDULABLE
         if self.reason.startswith(("Image", "ErrImage", "InvalidImage", "RegistryUnavailable")):
             return Reason.IMAGE_PULL_FAILED
-        return Reason.POD_NOT_STARTED
+        return Reason.QUOTA_EXCEEDED if self.reason == "QuotaExceeded" else Reason.POD_NOT_STARTED
 
     def __str__(self) -> str:
         return _joined(self.reason, self.message)
@@ -101,6 +101,15 @@ def pod_trouble(pods: Sequence[Pod]) -> PodTrouble | None:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return PodTrouble(condition.get("reason") or "Unschedulable", condition.get("message") or "")
     return None
+
+
+def refusal_of(events: Sequence[Mapping[str, Any]]) -> PodTrouble | None:
+    """Return why the API server refuses the pod of a Job, by the newest of the Job's events; None without any."""
+    if not events:
+        return None
+    newest = max(events, key=lambda event: event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
+    message = newest.get("message") or ""
+    return PodTrouble("QuotaExceeded" if "exceeded quota" in message else "FailedCreate", message)
 
 
 def executors_trouble(pods: Iterable[Pod]) -> PodTrouble | None:
