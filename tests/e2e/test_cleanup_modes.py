@@ -12,7 +12,6 @@ from sandbox.harness.stage import Stage
 from sandbox.harness.tables import TABLE_TXN_001, HiveTable
 
 from compaction_operator.api.cleanup import (
-    CleanupPhase,
     CompactionCleanupSpec,
     CompactionCleanupStatus,
     CompactionRef,
@@ -20,6 +19,7 @@ from compaction_operator.api.cleanup import (
     PartitionEntry,
     TableIdentity,
 )
+from compaction_operator.api.compaction import CleanupPhase
 from compaction_operator.api.conditions import ConditionStatus, find_condition
 from tests.e2e.scene import Scene, succeeded
 

@@ -779,10 +779,12 @@ def test_kubectl_get_tells_the_story(cluster: Cluster, existing: dict[str, Manif
     """Short names, category and columns."""
     assert existing
     get = ("kubectl", "--namespace", cluster.namespace, "get")
-    assert columns(cluster.output(*get, "tcomp")) == "NAME DATABASE TABLE TYPE PHASE PROGRESS ATTEMPT REASON AGE"
+    assert (
+        columns(cluster.output(*get, "tcomp")) == "NAME DATABASE TABLE TYPE PHASE PROGRESS ATTEMPT REASON CLEANUP AGE"
+    )
     assert columns(cluster.output(*get, "ccl")) == "NAME DATABASE TABLE PHASE DELETED AGE MESSAGE"
     wide = columns(cluster.output(*get, "tcomp", "-o", "wide"))
-    assert wide.endswith("AGE WAREHOUSE LOCATION ROWS IN ROWS OUT INSTANT BLOCKS IN BLOCKS OUT JOB MESSAGE")
+    assert wide.endswith("AGE WAREHOUSE LOCATION ROWS IN ROWS OUT JOB MESSAGE")
     both = cluster.output(*get, "compaction", "-o", "name").split()
     assert both == [
         "compactioncleanup.compaction.dev/existing",

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from compaction_operator.api.compaction import CleanupOptions, Forecast, TableRef, Totals
+from compaction_operator.api.compaction import CleanupOptions, CleanupPhase, Forecast, TableRef, Totals
 from compaction_operator.api.conditions import Condition
 from compaction_operator.api.model import ReadModel
 
@@ -97,20 +97,6 @@ class CompactionCleanupSpec(CleanupOptions):
     lock_ids: tuple[int, ...] = ()
     suspend: bool = False
     approved: bool = False
-
-
-class CleanupPhase(StrEnum):
-    """One word for `kubectl get`: a summary of the conditions, never read by the controller."""
-
-    PENDING = "Pending"
-    WAITING = "WaitingForReaders"
-    GRACE = "GracePeriod"
-    APPROVAL = "WaitingForApproval"
-    DELETING = "Deleting"
-    QUARANTINED = "Quarantined"
-    SUSPENDED = "Suspended"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
 
 
 class ReaderBaseline(ReadModel):

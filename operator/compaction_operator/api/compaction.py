@@ -114,6 +114,20 @@ class CleanupOptions(ReadModel):
     quarantine: Duration | None = None
 
 
+class CleanupPhase(StrEnum):
+    """One word for `kubectl get`: a summary of the conditions, never read by the controller."""
+
+    PENDING = "Pending"
+    WAITING = "WaitingForReaders"
+    GRACE = "GracePeriod"
+    APPROVAL = "WaitingForApproval"
+    DELETING = "Deleting"
+    QUARANTINED = "Quarantined"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
 class DriverResources(ReadModel):
     """The driver pod: cores as Spark counts them, which are also its CPU request, and memory as a Spark size."""
 
@@ -293,6 +307,7 @@ class TableCompactionStatus(ReadModel):
     - `attempt` is written before the Job of that attempt is created.
     - `location` is a Hudi table's location, known before its first attempt, because one table may have several names.
     - `ending` is written before the Job is deleted of an attempt that exceeded its deadline or lost its driver.
+    - `cleanup_phase` is that of the cleanup that needs attention most, and changes after the end, too.
     - `forecast` and `cpu_milliseconds`, the CPU time that the tasks took, are of the same partitions as `totals`.
     """
 
@@ -313,6 +328,7 @@ class TableCompactionStatus(ReadModel):
     start_time: str | None = None
     completion_time: str | None = None
     cleanups: tuple[str, ...] = ()
+    cleanup_phase: CleanupPhase | None = None
     totals: Totals | None = None
     forecast: Forecast | None = None
     cpu_milliseconds: int | None = None

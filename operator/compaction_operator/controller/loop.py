@@ -43,7 +43,7 @@ STALE = 100
 CALM = 4
 """Compactions without a turn to look at at a time: however many are new, what can go on goes first."""
 GATHER_PAUSE = 1.0
-"""Seconds to wait for further news of a driver, so that a talkative driver costs no more than others."""
+"""Seconds to wait for further news of a driver or a cleanup, so that a talkative one costs no more than others."""
 
 
 class Controller:
@@ -254,9 +254,13 @@ class Controller:
             self._wake_compaction(resource)
 
     def _wake_compaction(self, cleanup: Cleanup) -> None:
+        """Let a compaction judge its attempt, or show the new phase once its end is written, of all changes at once."""
         key = Key(ResourceKind.COMPACTION, cleanup.meta.namespace, cleanup.spec.compaction.name)
+        compaction = self._cache.compactions.get(key)
         if key in self._cache.running:
             self._add(key)
+        elif compaction is not None and compaction.ended and compaction.status.cleanup_phase != cleanup.status.phase:
+            self._add(key, after=GATHER_PAUSE)
 
     def _wake_waiting(self) -> None:
         for key in self._turns.wake(self._clock()):

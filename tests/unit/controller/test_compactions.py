@@ -699,6 +699,24 @@ def test_an_ended_compaction_is_never_touched_again() -> None:
     assert decision.status == TableCompactionStatus.model_validate({**ENDED, "observedGeneration": 2})
 
 
+@pytest.mark.parametrize(
+    ("phases", "shown"),
+    [
+        ((), None),
+        (("Succeeded",), "Succeeded"),
+        (("Succeeded", "WaitingForReaders", "Deleting"), "WaitingForReaders"),
+        (("WaitingForReaders", "Failed", "Succeeded"), "Failed"),
+    ],
+)
+def test_an_ended_compaction_shows_its_cleanup_that_needs_attention_most(
+    phases: tuple[str, ...], shown: str | None
+) -> None:
+    cleanups = tuple(cleanup(name=f"c{number}", status={"phase": phase}) for number, phase in enumerate(phases))
+    status = step(ENDED, CompactionObservation(cleanups=cleanups)).status
+    assert status == TableCompactionStatus.model_validate({**ENDED, "cleanupPhase": shown})
+    assert step(status.to_json(), CompactionObservation()).status == status
+
+
 def test_the_transition_time_moves_only_with_the_status() -> None:
     running = step({"attempt": 1}, CompactionObservation(job=view())).status
     trouble = CompactionObservation(job=view(ready=False), pod=PodTrouble("ErrImagePull"))

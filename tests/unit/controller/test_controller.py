@@ -89,6 +89,33 @@ async def test_the_whole_way() -> None:
 
 
 @runs
+async def test_a_compaction_shows_how_far_its_cleanup_is() -> None:
+    """Also after its end and over a restart. What is over within a second costs no write."""
+    box = Sandbox()
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.apply(ResourceKind.CLEANUP, journal())
+    box.work.locks = (12,)
+    box.kube.end_job(job(), ok=True)
+    await box.pass_time(5)
+    assert (box.compaction()["phase"], box.compaction()["cleanupPhase"]) == ("Succeeded", "WaitingForReaders")
+    written = box.kube.get(ResourceKind.COMPACTION, "nightly")["metadata"]["resourceVersion"]
+    await box.start()
+    await box.pass_time(3600)
+    assert box.kube.get(ResourceKind.COMPACTION, "nightly")["metadata"]["resourceVersion"] == written
+    for suspend, phase in ((True, "Suspended"), (False, "WaitingForReaders")):
+        raw = box.kube.get(ResourceKind.CLEANUP, "nightly-1-0")
+        box.kube.apply(ResourceKind.CLEANUP, {**raw, "spec": {**raw["spec"], "suspend": suspend}})
+        await box.run()
+        assert box.cleanup()["phase"] == phase
+    await box.pass_time(10)
+    assert box.kube.get(ResourceKind.COMPACTION, "nightly")["metadata"]["resourceVersion"] == written
+    box.work.locks = ()
+    await box.pass_time(10)
+    assert box.compaction()["cleanupPhase"] == "Succeeded"
+
+
+@runs
 async def test_a_later_reader_does_not_hold_the_cleanup_up() -> None:
     """Only the baseline's locks count."""
     box = Sandbox()

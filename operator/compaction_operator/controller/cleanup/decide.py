@@ -12,13 +12,12 @@ from typing import Any
 from compaction_operator.api.cleanup import (
     MAX_BLOCKERS,
     Blocker,
-    CleanupPhase,
     CompactionCleanupStatus,
     PartitionEntry,
     PartitionStatus,
     PublishedState,
 )
-from compaction_operator.api.compaction import CleanupMode
+from compaction_operator.api.compaction import CleanupMode, CleanupPhase
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.api.model import backed_off, counted, format_duration

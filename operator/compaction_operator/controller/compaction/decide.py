@@ -6,7 +6,7 @@ of any earlier moment. Where `decide` lacks information, it asks for an action; 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -15,6 +15,7 @@ from typing import Literal
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
 from compaction_operator.api.compaction import (
     BackOff,
+    CleanupPhase,
     Forecast,
     Obstacle,
     Phase,
@@ -99,7 +100,7 @@ class CompactionObservation:
     `in_line` means that it waits for nothing that is worth a status: its turn comes as soon as a preflight may begin.
     `refused` is why the Job cannot be created, `pod` is what keeps the driver from running, `executors` is what keeps
     its executors from running, and `lost` is why the driver is lost according to the metastore. `recorded` means that
-    the receipt of the end is written, or why it is not.
+    the receipt of the end is written, or why it is not. `cleanups` are the known ones of a compaction that has ended.
     """
 
     waits_for: str | None = None
@@ -115,6 +116,7 @@ class CompactionObservation:
     end: End | None = None
     attempt_ended: bool | Trouble = False
     recorded: bool | Trouble = False
+    cleanups: tuple[Cleanup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,9 +136,13 @@ class CompactionDecision:
 def decide(
     compaction: Compaction, observed: CompactionObservation, *, config: OperatorConfig, now: datetime
 ) -> CompactionDecision:
-    """Return the next step of a compaction. An ended one changes only in its observed generation."""
+    """Return the next step of a compaction.
+
+    An ended one changes only in its observed generation, and in what it shows of its cleanups.
+    """
     step = _CompactionStep(compaction, observed, config, now)
     if compaction.ended:
+        step.show(observed.cleanups)
         return step.decision()
     return step.attempt_running() if compaction.attempt_running else step.between_attempts()
 
@@ -180,6 +186,11 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         self, action: CompactionAction = CompactionAction.NONE, *, requeue_after: float | None = None
     ) -> CompactionDecision:
         return CompactionDecision(self.status, action, requeue_after, tuple(self.events))
+
+    def show(self, cleanups: Sequence[Cleanup]) -> None:
+        """Show the phase of the cleanups. What was shown stays once their records are gone."""
+        if cleanups:
+            self.update(cleanup_phase=_phase_of(cleanups))
 
     def not_served(self, message: str) -> CompactionDecision:
         """Tell the user of a compaction that no operator handles."""
@@ -407,6 +418,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
 
     def _record(self, end: End) -> None:
         if not self._compaction.is_hudi:
+            self.show(end.cleanups)
             self.update(
                 cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups),
                 totals=sum((entry.totals for entry in end.published), Totals()),
@@ -567,6 +579,14 @@ class _CompactionStep(Draft[TableCompactionStatus]):
     def _report(self, phase: Phase, reason: str, message: str) -> None:
         self.set(SUCCEEDED, ConditionStatus.UNKNOWN, reason, message)
         self.update(phase=phase)
+
+
+def _phase_of(cleanups: Sequence[Cleanup]) -> CleanupPhase:
+    """Return the phase of the cleanup that needs attention most: one that failed, else one that is not done."""
+    phases = [cleanup.status.phase for cleanup in cleanups]
+    if CleanupPhase.FAILED in phases:
+        return CleanupPhase.FAILED
+    return next((phase for phase in phases if phase is not CleanupPhase.SUCCEEDED), CleanupPhase.SUCCEEDED)
 
 
 def _entries(cleanup: Cleanup, state: PublishedState) -> Iterator[PartitionEntry]:

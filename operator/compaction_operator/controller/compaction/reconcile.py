@@ -98,7 +98,7 @@ class CompactionReconciler:
         if not compaction.attempt_running:
             self._forget_driver(compaction)
             if compaction.ended:
-                return CompactionObservation()
+                return CompactionObservation(cleanups=self._cluster.known_cleanups(compaction))
             turn = self._turns.look(compaction, now)
             return CompactionObservation(waits_for=turn.waits_for, in_line=not turn.has_come)
         self._turns.forget(compaction.key)

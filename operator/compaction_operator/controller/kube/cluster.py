@@ -279,15 +279,16 @@ class Cluster:
         NB: while a known cleanup is not settled, there is nothing to decide, so only the known ones are returned. An
         attempt may have thousands of cleanups, and each settled one asks for this.
         """
-        known = self._known_cleanups(compaction)
+        known = self.known_cleanups(compaction)
         if not all(one.settled or one.ended for one in known):
             return known
         found = await run_in(self._pool, self._kube.list_cleanups, compaction.meta.namespace, compaction.meta.uid)
         for raw in found:
             self._cache.put_cleanup(raw)
-        return self._known_cleanups(compaction)
+        return self.known_cleanups(compaction)
 
-    def _known_cleanups(self, compaction: Compaction) -> tuple[Cleanup, ...]:
+    def known_cleanups(self, compaction: Compaction) -> tuple[Cleanup, ...]:
+        """Return the cleanups of a compaction's attempts that the cache knows."""
         # NB: any user can write any UID into a resource of their own namespace.
         mine = self._cache.cleanups_of(compaction.meta.uid)
         return tuple(one for one in mine if one.meta.namespace == compaction.meta.namespace)
