@@ -11,6 +11,7 @@ from sandbox.harness.tables import TABLE_TXN_001, HiveTable, fourth_write
 from sandbox.harness.wait import wait_until
 
 from compaction_operator.api.cleanup import PublishedState
+from compaction_operator.api.compaction import Phase
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.metastore import LockKind
 from tests.e2e.conftest import MakeReader
@@ -170,3 +171,32 @@ def test_a_driver_that_always_dies_is_given_up(scene: Scene, doomed: Callable[[]
     assert second["metadata"]["creationTimestamp"] > first["status"]["conditions"][-1]["lastTransitionTime"]
     assert scene.names(table) == {"": expected.INSERTS}
     assert scene.compactions.cleanups(compaction) == []
+
+
+TOO_LARGE = "900g"
+
+
+@pytest.mark.parametrize(
+    ("spark", "reason", "said"),
+    [
+        ({"driver": {"memory": TOO_LARGE}}, "Unschedulable", "is waiting: Unschedulable: 0/1 nodes are available"),
+        (
+            SMALL_SPARK | {"executors": {"instances": 1, "memory": TOO_LARGE}},
+            "ExecutorsWaiting",
+            "its executors are waiting: Unschedulable: 0/1 nodes are available",
+        ),
+    ],
+)
+def test_pods_that_no_node_can_take_are_reported(
+    scene: Scene, spark: dict[str, object], reason: str, said: str
+) -> None:
+    """The phase, the reason in Kubernetes' words, and an event: not a compaction that runs at 0 %."""
+    table = scene.table(TABLE_TXN_001)
+    compaction = scene.compact(table, "Minor", spark=spark)
+    condition = scene.wait_reason(compaction, reason, timeout=240)
+    assert said in condition.message
+    assert scene.compactions.status(compaction).phase is Phase.WAITING
+    about = f"involvedObject.kind=TableCompaction,involvedObject.name={compaction},reason={reason}"
+    found = scene.cluster.kubectl("get", "events", "-n", scene.namespace, f"--field-selector={about}", "-o", "name")
+    assert len(found.split()) == 1
+    assert scene.names(table)[""] >= expected.INSERTS
