@@ -327,7 +327,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         return self._cannot_start(trouble.reason, trouble, message, requeue_after)
 
     def _executors_wait(self, trouble: PodTrouble, requeue_after: float) -> CompactionDecision:
-        """Report executors of which none runs. With Auto, the driver itself goes on without them after a while."""
+        """Report that no executor runs. With Auto, the driver itself goes on without them after a while."""
         known, asked = self.status.pod_trouble, self._spec.spark.executors.asked
         if asked and known is not None and known.reason == EXECUTORS_WAITING and self._is_late(known.since):
             why = self._late(f"its executors are waiting: {trouble}")
