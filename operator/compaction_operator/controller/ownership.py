@@ -8,6 +8,8 @@ from compaction_operator.controller.kube.resources import Cleanup, Compaction, P
 
 NOTICE = 60.0
 """Seconds after which a resource that no operator has written to gets a note: its namespace is not served."""
+BUSY_NOTICE = 1800.0
+"""The same for a namespace that another operator handles: it may have thousands of others to look at first."""
 NOT_SERVED = "NotServed"
 
 
@@ -31,9 +33,13 @@ class Ownership:
             return _begun_by_an_older_version(resource)
         return resource.status.operator == self.identity
 
-    def silence(self, resource: Compaction | Policy, now: datetime) -> float:
-        """Return the seconds until a resource that no operator handles gets a note; 0 means now."""
-        return max(0.0, NOTICE - (now - resource.meta.created).total_seconds())
+    def silence(self, resource: Compaction | Policy, now: datetime, *, handled: bool) -> float:
+        """Return the seconds until a resource that no operator handles gets a note; 0 means now.
+
+        `handled` means that another operator has handled a resource of its namespace.
+        """
+        notice = BUSY_NOTICE if handled else NOTICE
+        return max(0.0, notice - (now - resource.meta.created).total_seconds())
 
     def not_served(self, namespace: str) -> str:
         """Return the text of the note."""

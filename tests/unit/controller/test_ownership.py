@@ -121,6 +121,18 @@ async def test_what_no_operator_handles_gets_one_note_and_does_not_fail() -> Non
 
 
 @runs
+async def test_a_namespace_that_another_operator_handles_gets_its_notes_later() -> None:
+    """That operator may have thousands of compactions to look at first."""
+    first = operator("default")
+    await begun(first)
+    first.kube.apply(ResourceKind.COMPACTION, compaction_raw("new"))
+    second = operator("other", identity="two", beside=first)
+    assert await look(second, seconds=1799) == 0
+    assert await look(second, seconds=1) == 1
+    assert condition(second.compaction("new"))["reason"] == "NotServed"
+
+
+@runs
 async def test_an_operator_ends_what_it_has_begun_in_a_namespace_that_was_taken_off_its_list() -> None:
     """Half a pair of directories may be published (H3). An attempt of an older version names no operator."""
     for old in (False, True):

@@ -147,14 +147,15 @@ def decide(
     return step.attempt_running() if compaction.attempt_running else step.between_attempts()
 
 
-def leave(compaction: Compaction, *, ownership: Ownership, now: datetime) -> CompactionDecision:
+def leave(compaction: Compaction, *, ownership: Ownership, handled: bool, now: datetime) -> CompactionDecision:
     """Return the next step of a compaction that another operator may own: none, unless no operator writes to it.
 
-    Then it gets one note about that. It does not fail: another operator may be slow, or be installed later.
+    Then it gets one note about that. It does not fail: another operator may be slow, or be installed later. `handled`
+    means that another operator has handled a resource of its namespace.
     """
     if compaction.status.conditions:
         return CompactionDecision(compaction.status)
-    if (left := ownership.silence(compaction, now)) > 0:
+    if (left := ownership.silence(compaction, now, handled=handled)) > 0:
         return CompactionDecision(compaction.status, requeue_after=left)
     step = _CompactionStep(compaction, CompactionObservation(), ownership.config, now)
     return step.not_served(ownership.not_served(compaction.meta.namespace))

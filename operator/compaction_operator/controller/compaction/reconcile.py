@@ -68,7 +68,8 @@ class CompactionReconciler:
         ownership = self._services.ownership
         if ownership.has(compaction):
             return await self._steps(compaction)
-        decision = leave(compaction, ownership=ownership, now=self._services.clock())
+        handled = compaction.meta.namespace in self._services.cache.handled
+        decision = leave(compaction, ownership=ownership, handled=handled, now=self._services.clock())
         written = await self._cluster.write(compaction, decision.status, claim=False)
         self._cluster.emit(decision.events, written.raw)
         return decision.requeue_after

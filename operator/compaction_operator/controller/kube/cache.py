@@ -129,7 +129,8 @@ class Cache:
     `freed` collects the tables on which something ended that others may have waited for; the caller that wakes them
     empties it. `metastores` maps each warehouse to the one that keys its tables: several warehouses may share one
     metastore. Compactions that are not `ours` take no slot and never start: they are in neither `running` nor
-    `candidates`. While one of them works on a table, it holds the table.
+    `candidates`. While one of them works on a table, it holds the table. `handled` are the namespaces of compactions
+    that name an operator.
     """
 
     def __init__(
@@ -141,6 +142,7 @@ class Cache:
         self.cleanups: Store[Cleanup] = Store(self.place)
         self.running: set[Key] = set()
         self.freed: set[TableKey] = set()
+        self.handled: set[str] = set()
         self.candidates: Line[TableKey] = Line()
         self._working: Groups[TableKey, Key] = Groups()
         self._unsettled: Groups[TableKey, Key] = Groups()
@@ -225,6 +227,8 @@ class Cache:
 
     def _enter(self, compaction: Compaction) -> None:
         place, ours = self.place(compaction.table), self._ours(compaction)
+        if compaction.status.operator is not None:
+            self.handled.add(compaction.meta.namespace)
         if compaction.attempt_running:
             self._working.add(place, compaction.key)
             if ours:
