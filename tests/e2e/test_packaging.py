@@ -782,9 +782,11 @@ def test_kubectl_get_tells_the_story(cluster: Cluster, existing: dict[str, Manif
     assert (
         columns(cluster.output(*get, "tcomp")) == "NAME DATABASE TABLE TYPE PHASE PROGRESS ATTEMPT REASON CLEANUP AGE"
     )
+    location = HUDI_COMPACTION["table"]["location"]
+    assert location in cluster.output(*get, "tcomp", "existing-hudi", "--no-headers").split()
     assert columns(cluster.output(*get, "ccl")) == "NAME DATABASE TABLE PHASE DELETED AGE MESSAGE"
     wide = columns(cluster.output(*get, "tcomp", "-o", "wide"))
-    assert wide.endswith("AGE WAREHOUSE LOCATION ROWS IN ROWS OUT JOB MESSAGE")
+    assert wide.endswith("AGE WAREHOUSE ROWS IN ROWS OUT JOB MESSAGE")
     both = cluster.output(*get, "compaction", "-o", "name").split()
     assert both == [
         "compactioncleanup.compaction.dev/existing",

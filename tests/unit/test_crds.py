@@ -357,8 +357,9 @@ def test_printer_columns_read_fields_that_exist(resource: Resource) -> None:
     """No column stays empty because of a misspelt path."""
     paths = {path for path, _ in walk(version(resource)["schema"]["openAPIV3Schema"])}
     for column in version(resource)["additionalPrinterColumns"]:
-        path = column["jsonPath"].split("[?")
-        assert path[0] in paths | {".metadata.creationTimestamp"}, column["name"]
+        path, _, rest = column["jsonPath"].partition("[")
+        read = [f"{path}.{name}" for name in re.findall(r"'(\w+)'", rest)] or [path]
+        assert set(read) <= paths | {".metadata.creationTimestamp"}, column["name"]
 
 
 @each_resource
