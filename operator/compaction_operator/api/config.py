@@ -293,6 +293,8 @@ class OperatorConfig(Model):
     @model_validator(mode="after")
     def _agree(self) -> Self:
         """The controller's pod mounts what all warehouses need."""
+        _require_names_once("warehouses", (warehouse.name for warehouse in self.warehouses))
+        _require_names_once("profiles", (profile.name for profile in self.profiles))
         _require_one_each(mount for warehouse in self.warehouses for mount in warehouse.mounts())
         self._require_one_warehouse_a_pool()
         return self
@@ -334,6 +336,14 @@ class OperatorConfig(Model):
     def profile(self, name: str) -> SparkProfile | None:
         """Return the Spark profile of that name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)
+
+
+def _require_names_once(kind: str, names: Iterable[str]) -> None:
+    known = set[str]()
+    for name in names:
+        if name in known:
+            raise ValueError(f"{kind}: two have the name {name}")
+        known.add(name)
 
 
 def _require_one_each(mounts: Iterable[tuple[str, str]]) -> None:

@@ -115,6 +115,15 @@ def test_the_controller_mounts_what_all_warehouses_need() -> None:
         OperatorConfig.model_validate({"warehouses": [one, two], "profiles": []})
 
 
+@pytest.mark.parametrize("kind", ["warehouses", "profiles"])
+def test_names_are_unique(kind: str) -> None:
+    """A compaction names one of them; it must be clear which."""
+    given = {"warehouses": [raw()], "profiles": [{"name": "default", "image": "i"}]}
+    given[kind] *= 2
+    with pytest.raises(ValidationError, match=f"{kind}: two have the name {given[kind][0]['name']}"):
+        OperatorConfig.model_validate(given)
+
+
 def test_hdfs_and_metastore_share_one_kerberos_configuration() -> None:
     """A process has one KRB5_CONFIG."""
     metastore = METASTORE | {"kerberos": OF_METASTORE | {"configFile": "/etc/hive/krb5.conf"}}

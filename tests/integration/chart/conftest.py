@@ -1,0 +1,66 @@
+"""A control plane without a node, on which Helm installs the chart: all but the pods is real."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from sandbox.harness.chart import CHART
+from sandbox.plane.control import ControlPlane, binaries
+
+CONTROLLERS = ("namespace-controller", "clusterrole-aggregation-controller")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A control plane, and Helm on it."""
+
+    plane: ControlPlane
+
+    def helm(self, *arguments: str, values: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run Helm and return how it ended; with `values` as the chart's."""
+        command = [str(binaries() / "helm"), "--kubeconfig", str(self.plane.kubeconfig), *arguments]
+        given = None if values is None else json.dumps(values)
+        command += [] if values is None else ["--values", "-"]
+        return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=120)
+
+    def upgrade(self, release: str, *, namespace: str, values: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
+        """Install or upgrade a release of the chart."""
+        where = ("--namespace", namespace, "--create-namespace")
+        return self.helm("upgrade", "--install", release, str(CHART), *where, values=values)
+
+    def names(self, kind: str, namespace: str) -> set[str]:
+        """Return the names of all objects of a kind in a namespace."""
+        return set(self.plane.kubectl("get", kind, "-n", namespace, "-o", "name").split())
+
+    def may(self, user: str, verb: str, resource: str, *, namespace: str) -> bool:
+        """Whether a user has a right."""
+        question = ("auth", "can-i", verb, resource, "--namespace", namespace, "--as", user)
+        command = [str(binaries() / "kubectl"), "--kubeconfig", str(self.plane.kubeconfig), *question]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        assert answer in ("yes", "no"), answer
+        return answer == "yes"
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Give an empty cluster that runs no pods, one for all tests."""
+    plane = ControlPlane(tmp_path_factory.mktemp("plane"), controllers=CONTROLLERS)
+    try:
+        plane.launch()
+        plane.await_ready()
+        yield Cluster(plane)
+    finally:
+        plane.stop()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def helms_own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep Helm's cache and settings out of the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in ("CACHE", "CONFIG", "DATA"):
+            patch.setitem(os.environ, f"HELM_{kind}_HOME", str(tmp_path_factory.mktemp(f"helm-{kind.lower()}")))
+        yield
