@@ -5,23 +5,14 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from sandbox.harness.chart import CHART
 
-from .conftest import Cluster, binaries
+from .conftest import RELEASE, SYSTEM, Cluster, binaries, values
 
-SYSTEM = "compaction-system"
-RELEASE = "compaction-operator"
 DRIVER_ROLE = "role.rbac.authorization.k8s.io/compaction-driver"
 _numbers = itertools.count(1)
-
-
-def values(*namespaces: str, name: str = "main") -> dict[str, Any]:
-    """Return values with a warehouse for some namespaces."""
-    metastore = {"uris": ["thrift://hive:9083"]}
-    return {"warehouses": [{"name": name, "metastore": metastore, "namespaces": namespaces, "locations": ["/w"]}]}
 
 
 @pytest.fixture
