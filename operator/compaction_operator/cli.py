@@ -237,11 +237,13 @@ def _receipts_folder(location: str | None, config: str | None, warehouse: str | 
         raise ValueError("give --location, the folder of the receipts, or --config, the operator's configuration")
     from compaction_operator.controller.app import load_config  # noqa: PLC0415 - kopf is the controller's
 
-    found = [one for one in load_config(Path(config)).warehouses if one.receipts and warehouse in (None, one.name)]
+    known = load_config(Path(config))
+    found = [one for one in known.warehouses if one.receipts and warehouse in (None, one.name)]
     if len(found) != 1 or found[0].receipts is None:
         names = ", ".join(one.name for one in found) or "none"
         raise ValueError(f"--warehouse: name one that keeps receipts; {config} has {names}")
-    return Stores(found[0].stores).open(found[0].receipts.location), found[0].receipts.location
+    stores = Stores(found[0].stores, root=known.volume_root(found[0]))
+    return stores.open(found[0].receipts.location), found[0].receipts.location
 
 
 def _verify(lines: Iterable[tuple[int, bytes]], known: Head | None) -> None:

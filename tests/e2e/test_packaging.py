@@ -287,7 +287,8 @@ def test_warehouses_share_namespaces_and_volumes(cluster: Cluster, tmp_path: Pat
         assert {key[1] for key in rendered if (key[0], key[2]) == (kind, name)} == {"a", "b"}
     pod = rendered["Deployment", RELEASE, RELEASE]["spec"]["template"]["spec"]
     assert [found["persistentVolumeClaim"]["claimName"] for found in pod["volumes"][2:]] == ["files"]
-    assert [found["mountPath"] for found in pod["containers"][0]["volumeMounts"][2:]] == ["/warehouse"]
+    mounted = [found["mountPath"] for found in pod["containers"][0]["volumeMounts"][2:]]
+    assert mounted == ["/volumes/files/warehouse"]
 
 
 SECRET = {"name": "client", "mountPath": "/etc/client"}

@@ -358,6 +358,19 @@ def test_history_takes_the_folder_from_the_configuration(receipts: Path, tmp_pat
     assert "--location" in verb("history").stderr
 
 
+def test_history_finds_the_folder_where_the_controllers_pod_has_the_volume(receipts: Path, tmp_path: Path) -> None:
+    volume = {"claimName": receipts.parent.name, "mountPath": "/receipts"}
+    warehouse = {"name": "main", "metastore": {"uris": ["thrift://m:9083"]}, "namespaces": ["default"]}
+    warehouse |= {"volume": volume, "receipts": {"location": "/receipts/kept"}}
+    place = tmp_path / "receipts" / "kept"
+    place.mkdir()
+    (receipts / "00000").rename(place / "00000")
+    config = tmp_path / "config.yaml"
+    settings = {"warehouses": [warehouse], "profiles": [], "volumesPath": str(receipts.parent.parent)}
+    config.write_text(json.dumps(settings))
+    assert len(verb("history", "--config", str(config)).stdout.splitlines()) == 4
+
+
 def test_history_verifies_and_says_what_was_altered(receipts: Path) -> None:
     whole = verb("history", "--location", str(receipts), "--verify")
     assert whole.returncode == 0

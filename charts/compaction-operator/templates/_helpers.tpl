@@ -43,7 +43,7 @@ What a schema cannot express, and would keep the controller from starting, fails
 {{- $profiles = append $profiles (merge (dict) . $own) -}}
 {{- end -}}
 {{- $metrics := pick .Values.metrics "enabled" "port" -}}
-{{- $own := dict "profiles" $profiles "metrics" $metrics -}}
+{{- $own := dict "profiles" $profiles "metrics" $metrics "volumesPath" (include "compaction-operator.volumesPath" .) -}}
 {{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" | merge $own | toYaml -}}
 {{- end -}}
 
@@ -71,6 +71,11 @@ cluster (`helm template`, Argo CD) none is missing.
 {{- dict "items" $items "missing" $missing | toJson -}}
 {{- end -}}
 
+{{/* Where the controller's pod has the claims of all warehouses: each below a folder of its name, at its mount path. */}}
+{{- define "compaction-operator.volumesPath" -}}
+/volumes
+{{- end -}}
+
 {{/*
 What the warehouses need in the controller's pod, as a JSON object {"items": [{name, path, writable, source}]}: claims,
 Hadoop's configurations and secrets, each once. It fails if two different ones have one mount path.
@@ -82,7 +87,7 @@ Hadoop's configurations and secrets, each once. It fails if two different ones h
 {{- $hdfs := $stores.hdfs | default dict -}}
 {{- $mounts := list -}}
 {{- with $warehouse.volume -}}
-{{- $mounts = append $mounts (dict "kind" "warehouse" "what" (printf "claim %s" .claimName) "path" .mountPath "source" (dict "persistentVolumeClaim" (dict "claimName" .claimName))) -}}
+{{- $mounts = append $mounts (dict "kind" "warehouse" "what" (printf "claim %s" .claimName) "path" (printf "%s/%s%s" (include "compaction-operator.volumesPath" $) .claimName .mountPath) "source" (dict "persistentVolumeClaim" (dict "claimName" .claimName))) -}}
 {{- end -}}
 {{- if $hdfs -}}
 {{- $mounts = append $mounts (dict "kind" "hadoop" "what" (printf "ConfigMap %s" $hdfs.configMap) "path" ($hdfs.mountPath | default "/etc/hadoop/conf") "source" (dict "configMap" (dict "name" $hdfs.configMap))) -}}

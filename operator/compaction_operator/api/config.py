@@ -210,10 +210,10 @@ class Warehouse(Model):
                     f"stores.hdfs.kerberos.{name}: only the metastore's secret has {file}; set hdfs.secret"
                 )
 
-    def mounts(self) -> Iterator[tuple[str, str]]:
-        """Yield the path of each thing that a pod mounts, and what it is."""
+    def mounts(self, *, root: str = "") -> Iterator[tuple[str, str]]:
+        """Yield the path of each thing that a pod mounts, and what it is. The volume's lies below `root`."""
         if self.volume:
-            yield self.volume.mount_path, f"claim {self.volume.claim_name}"
+            yield f"{root}{self.volume.mount_path}", f"claim {self.volume.claim_name}"
         if self.stores.hdfs:
             yield self.stores.hdfs.mount_path, f"ConfigMap {self.stores.hdfs.config_map}"
         for secret in filter(None, (self.metastore.secret, *self.stores.secrets().values())):
@@ -281,7 +281,12 @@ class MetricsSettings(Model):
 
 
 class OperatorConfig(Model):
-    """The controller's whole configuration file."""
+    """The controller's whole configuration file.
+
+    `volumes_path` is where the controller's pod has the claims of all warehouses: below it, in a folder with the
+    claim's name, each has its mount path. So warehouses with different claims may have one mount path. Without it each
+    claim lies at its mount path, as in drivers and executors.
+    """
 
     warehouses: tuple[Warehouse, ...]
     profiles: tuple[SparkProfile, ...]
@@ -289,15 +294,21 @@ class OperatorConfig(Model):
     metrics: MetricsSettings = MetricsSettings()
     max_concurrent_jobs: int = Field(default=10, ge=1)
     job_ttl: Duration = 3600.0
+    volumes_path: MountPath | None = None
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
         """The controller's pod mounts what all warehouses need."""
         _require_names_once("warehouses", (warehouse.name for warehouse in self.warehouses))
         _require_names_once("profiles", (profile.name for profile in self.profiles))
-        _require_one_each(mount for warehouse in self.warehouses for mount in warehouse.mounts())
+        _require_one_each(mount for one in self.warehouses for mount in one.mounts(root=self.volume_root(one)))
         self._require_one_warehouse_a_pool()
         return self
+
+    def volume_root(self, warehouse: Warehouse) -> str:
+        """Return the folder that stands for `/` in a warehouse's paths in the controller's pod; empty: none does."""
+        volume = warehouse.volume
+        return f"{self.volumes_path}/{volume.claim_name}" if self.volumes_path and volume else ""
 
     def _require_one_warehouse_a_pool(self) -> None:
         places, known = self.metastores(), dict[tuple[str, str], str]()

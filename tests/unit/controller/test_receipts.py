@@ -265,6 +265,7 @@ class Refusing(LocalStorage):
     """A store that does not take files of that folder."""
 
     def __init__(self, folder: str) -> None:
+        super().__init__()
         self.folder = folder
 
     def write(self, path: str, data: bytes) -> None:

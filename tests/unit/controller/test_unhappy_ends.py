@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.conditions import find_condition
+from compaction_operator.api.config import Warehouse
 from compaction_operator.api.request import FINAL_REASONS, DriverResult, Reason
 from compaction_operator.api.stores import Hdfs, StoreSettings
 from compaction_operator.controller.answers import Preflight
@@ -180,8 +181,8 @@ def test_each_warehouse_has_stores_of_its_own(tmp_path: Path) -> None:
     """Connected once, with its own settings: another warehouse's identity must not touch its files."""
     opened: list[StoreSettings] = []
 
-    def stores(settings: StoreSettings) -> Callable[[str], Storage]:
-        opened.append(settings)
+    def stores(warehouse: Warehouse) -> Callable[[str], Storage]:
+        opened.append(warehouse.stores)
         return lambda _: LocalStorage()
 
     settings = {name: StoreSettings(hdfs=Hdfs(config_map=name)) for name in ("one", "two")}
