@@ -443,46 +443,6 @@ def test_the_controller_makes_jobs_only_where_a_warehouse_lists_the_namespace(
 # --- The manifests
 
 
-def normal(manifests: dict[Key, Manifest]) -> dict[Key, Manifest]:
-    """Return manifests without what only Helm or only kustomize adds: labels, checksum, name suffix, namespaces."""
-    return dict(normal_object(manifest) for key, manifest in manifests.items() if key[0] not in PLACES)
-
-
-PLACES = {"Namespace", "PersistentVolume", "PersistentVolumeClaim"}
-ONLY_HELM = {"app.kubernetes.io/managed-by", "helm.sh/chart", "helm.sh/resource-policy", "checksum/config"}
-
-
-def normal_object(manifest: Manifest) -> tuple[Key, Manifest]:
-    result = copy.deepcopy(manifest)
-    pod = result["spec"]["template"] if result["kind"] == "Deployment" else {}
-    for metadata in (result["metadata"], pod.get("metadata", {})):
-        for name in ("labels", "annotations"):
-            kept = {key: value for key, value in metadata.pop(name, {}).items() if key not in ONLY_HELM}
-            metadata.update({name: kept} if kept else {})
-    if result["kind"] == "ConfigMap":
-        result["metadata"]["name"] = "config"
-        result["data"]["config.yaml"] = yaml.safe_load(result["data"]["config.yaml"])
-    for volume in pod.get("spec", {}).get("volumes", []):
-        volume.get("configMap", {}).update(name="config")
-    for container in pod.get("spec", {}).get("containers", []):
-        container["volumeMounts"].sort(key=lambda mount: mount["name"])
-        pod["spec"]["volumes"].sort(key=lambda volume: volume["name"])
-    return (result["kind"], result["metadata"].get("namespace", ""), result["metadata"]["name"]), result
-
-
-@pytest.mark.parametrize(
-    ("folder", "options"),
-    [("default", []), ("samples/warehouse", ["--values", str(SAMPLE_VALUES)])],
-)
-def test_kustomize_makes_what_helm_makes(cluster: Cluster, folder: str, options: list[str]) -> None:
-    """Object by object, field by field, for the default and for the sample warehouse."""
-    kustomized = normal(by_key(cluster.output("kubectl", "kustomize", str(ROOT / "manifests" / folder))))
-    rendered = normal(cluster.render(*options))
-    assert set(kustomized) == set(rendered)
-    for key, manifest in rendered.items():
-        assert kustomized[key] == manifest, key
-
-
 def test_the_api_server_accepts_the_manifests(cluster: Cluster, release_namespace: str) -> None:
     """`kubectl apply -k manifests/default` passes without a warning."""
     folder = str(ROOT / "manifests" / "default")
