@@ -69,7 +69,11 @@ def _values(warehouse: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
 def _rendered(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     command = [str(binaries() / "helm"), "template", RELEASE, str(CHART), "--namespace", SYSTEM_NAMESPACE]
     done = subprocess.run(
-        [*command, "--values", "-"], input=json.dumps(values), stdout=subprocess.PIPE, text=True, check=True
+        [*command, "--skip-tests", "--values", "-"],
+        input=json.dumps(values),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     # NB: the C loader, as the resource definitions are long.
     return [one for one in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if one]

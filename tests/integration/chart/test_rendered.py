@@ -22,7 +22,8 @@ Objects = dict[Key, Manifest]
 
 def rendered(values: Mapping[str, Any], *, namespace: str = SYSTEM) -> Objects:
     """Return the objects that the chart makes, by kind, namespace and name."""
-    return output("helm", "template", RELEASE, str(CHART), "--namespace", namespace, "--values", "-", values=values)
+    how = ("--skip-tests", "--namespace", namespace, "--values", "-")
+    return output("helm", "template", RELEASE, str(CHART), *how, values=values)
 
 
 def output(program: str, *arguments: str, values: Mapping[str, Any] | None = None) -> Objects:

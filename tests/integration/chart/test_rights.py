@@ -1,6 +1,11 @@
 """What each account, and users with Kubernetes' own roles, may do once the chart is installed."""
 
-from .conftest import CLEANUPS, COMPACTIONS, SYSTEM, TENANT, Cluster
+import subprocess
+
+import pytest
+from sandbox.harness.chart import CHART
+
+from .conftest import CLEANUPS, COMPACTIONS, RELEASE, SYSTEM, TENANT, Cluster, values
 
 
 def rights(cluster: Cluster, user: str, resource: str) -> set[str]:
@@ -29,3 +34,16 @@ def test_a_driver_has_no_right_on_what_is_not_its_own_kind(installed: Cluster) -
         "create", "get", "list", "watch", "delete", "deletecollection", "patch",
     }  # fmt: skip
     assert not installed.may(driver, "list", "pods", namespace=SYSTEM)
+
+
+def test_helms_test_is_a_pod_under_the_restricted_profile(installed: Cluster) -> None:
+    """The API server itself checks it."""
+    installed.plane.kubectl("label", "namespace", TENANT, "pod-security.kubernetes.io/enforce=restricted")
+    installed.plane.kubectl("create", "serviceaccount", "default", "-n", TENANT)
+    only = ("--namespace", TENANT, "--show-only", "templates/tests/reach.yaml")
+    pod = installed.helm("template", RELEASE, str(CHART), *only, values=values(TENANT))
+    assert pod.returncode == 0, pod.stderr
+    installed.plane.kubectl("create", "--dry-run=server", "-f", "-", stdin=pod.stdout)
+    privileged = pod.stdout.replace("runAsNonRoot: true", "runAsNonRoot: false")
+    with pytest.raises(subprocess.CalledProcessError):
+        installed.plane.kubectl("create", "--dry-run=server", "-f", "-", stdin=privileged, quiet=True)
