@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 from sandbox.harness.chart import CHART
+from sandbox.plane.control import binaries
 
-from .conftest import RELEASE, SYSTEM, Cluster, binaries, values
+from .conftest import RELEASE, SYSTEM, Cluster, values
 
 DRIVER_ROLE = "role.rbac.authorization.k8s.io/compaction-driver"
 _numbers = itertools.count(1)

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import yaml
 from sandbox.harness.chart import CHART
+from sandbox.plane.control import binaries
 
 from compaction_operator.api.config import OperatorConfig
 
-from .conftest import RELEASE, SYSTEM, binaries
+from .conftest import RELEASE, SYSTEM
 
 MANIFESTS = CHART.parents[1] / "manifests"
 Key = tuple[str, str, str]
