@@ -12,6 +12,7 @@ from sandbox.plane.control import binaries
 
 from .conftest import RELEASE, SYSTEM, Cluster, values
 
+CRD = "customresourcedefinition.apiextensions.k8s.io"
 DRIVER_ROLE = "role.rbac.authorization.k8s.io/compaction-driver"
 _numbers = itertools.count(1)
 
@@ -95,6 +96,25 @@ def test_a_release_takes_crds_that_kubectl_made(cluster: Cluster, tenants: tuple
     obey(cluster, refused.stderr)
     done = cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(tenants[0]))
     assert done.returncode == 0, done.stderr
+
+
+def test_the_documented_removal_leaves_nothing(cluster: Cluster, tenants: tuple[str, str]) -> None:
+    """After the release only the CRDs stay, after the page's next command no object of any kind."""
+    assert cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(*tenants)).returncode == 0
+    assert len(labelled(cluster)) > 10
+    assert cluster.helm("uninstall", RELEASE, "--namespace", SYSTEM).returncode == 0
+    assert {name.partition("/")[0] for name in labelled(cluster)} == {CRD}
+    page = (CHART.parents[1] / "docs" / "lifecycle.md").read_text()
+    (command,) = re.findall(r"^ *kubectl (delete crd .*)$", page, re.MULTILINE)
+    cluster.plane.kubectl(*command.split())
+    assert labelled(cluster) == []
+
+
+def labelled(cluster: Cluster) -> list[str]:
+    """Return all objects of the cluster that have the operator's label."""
+    kinds = cluster.plane.kubectl("api-resources", "--verbs=list", "-o", "name").split()
+    chosen = ("-l", "app.kubernetes.io/name=compaction-operator", "-A", "-o", "name", "--ignore-not-found")
+    return cluster.plane.kubectl("get", ",".join(kinds), *chosen).split()
 
 
 def obey(cluster: Cluster, message: str) -> None:
