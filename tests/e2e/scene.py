@@ -248,10 +248,10 @@ class Scene:
             }
         )
 
-    def suspend(self, cleanup: str, on: bool) -> None:
-        """Hold a cleanup, or let it go on."""
+    def suspend(self, name: str, on: bool, *, kind: str = "ccl") -> None:
+        """Hold a cleanup or a compaction, or let it go on."""
         patch = f'{{"spec": {{"suspend": {str(on).lower()}}}}}'
-        self.cluster.kubectl("patch", "ccl", cleanup, "-n", self.namespace, "--type=merge", "-p", patch)
+        self.cluster.kubectl("patch", kind, name, "-n", self.namespace, "--type=merge", "-p", patch)
 
     def delete_compaction(self, name: str) -> None:
         """Delete a TableCompaction and wait until it is gone; its cleanups stay."""

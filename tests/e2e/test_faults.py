@@ -138,6 +138,26 @@ def test_the_driver_is_killed_between_journal_and_publication(scene: Scene) -> N
     assert scene.warehouse.admin.show_locks(minor.table.database, minor.table.name) == ()
 
 
+def test_a_compaction_is_suspended_between_journal_and_publication(scene: Scene) -> None:
+    """The driver ends, nothing is left of it, and nothing is published before the compaction is resumed."""
+    minor = Minor(scene)
+    minor.wait_in_the_middle()
+    scene.suspend(minor.name, True, kind="tcomp")
+    wait_until(
+        lambda: scene.compactions.status(minor.name).phase is Phase.SUSPENDED,
+        timeout=180,
+        what="the compaction to be suspended",
+    )
+    assert scene.names(minor.table) == {"": expected.INSERTS | expected.UPDATE}
+    table = minor.table
+    assert [lock.lock_id for lock in scene.warehouse.admin.show_locks(table.database, table.name)] == [minor.lock]
+    scene.unlock(minor.lock)
+    scene.suspend(minor.name, False, kind="tcomp")
+    minor.check_end(most_attempts=2)
+    status = scene.compactions.status(minor.name)
+    assert (status.attempt, status.failed_attempts) == (2, 0)
+
+
 def test_the_metastore_is_killed_while_the_driver_works(scene: Scene, stage: Stage, warehouse: Warehouse) -> None:
     """The attempt does not count as failed, and the next one publishes."""
     minor = Minor(scene)

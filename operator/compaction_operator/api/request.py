@@ -80,6 +80,7 @@ class Reason(StrEnum):
     IMAGE_PULL_FAILED = "ImagePullFailed"
     POD_NOT_STARTED = "PodNotStarted"
     EXECUTORS_NOT_STARTED = "ExecutorsNotStarted"
+    SUSPENDED = "Suspended"
     JOB_GONE = "JobGone"
     INTERRUPTED = "Interrupted"
     EVICTED = "Evicted"
@@ -136,6 +137,7 @@ WAITING_REASONS = frozenset(
         Reason.IMAGE_PULL_FAILED,
         Reason.POD_NOT_STARTED,
         Reason.EXECUTORS_NOT_STARTED,
+        Reason.SUSPENDED,
         Reason.JOB_GONE,
         Reason.INTERRUPTED,
         Reason.EVICTED,

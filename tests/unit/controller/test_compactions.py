@@ -19,6 +19,7 @@ from compaction_operator.controller.compaction.decide import (
     decide,
 )
 from compaction_operator.controller.kube.driver_pod import DriverEnd, PodTrouble
+from compaction_operator.controller.kube.events import EventType
 from compaction_operator.controller.kube.job import JobState, JobView, job_name
 from compaction_operator.controller.kube.resources import Compaction, read_compaction
 from compaction_operator.metastore import AutoCompaction
@@ -140,14 +141,6 @@ def test_suspended_starts_nothing(status: dict[str, Any]) -> None:
     decision = step(status, CompactionObservation(), suspend=True, now=NOON + timedelta(hours=1))
     assert succeeded(decision) == ("Unknown", "Suspended", "Suspended")
     assert decision.action is CompactionAction.NONE
-
-
-def test_a_running_attempt_is_not_suspended() -> None:
-    assert succeeded(step(RUNNING, CompactionObservation(job=view()), suspend=True)) == (
-        "Unknown",
-        "Running",
-        "Running",
-    )
 
 
 def test_backing_off_keeps_saying_why() -> None:
@@ -364,6 +357,34 @@ def test_an_attempt_whose_driver_is_lost_is_ended() -> None:
     assert decision.status.ending is not None
     assert decision.status.ending.to_json() == {"reason": "DriverLost", "message": LOST}
     assert decision.events[0].message == f"ending attempt 1: {LOST}"
+
+
+@pytest.mark.parametrize("status", [RUNNING, {"attempt": 1}])
+def test_a_suspended_attempt_is_ended_and_not_counted(status: dict[str, Any]) -> None:
+    """Also one whose Job is not created yet. Once it is resumed, the next attempt has nothing to wait for."""
+    job = view() if "job" in status else None
+    decision = step(status, CompactionObservation(job=job), suspend=True)
+    assert decision.action is CompactionAction.DELETE_JOB
+    assert [(event.reason, event.type) for event in decision.events] == [("Suspended", EventType.NORMAL)]
+    gone = CompactionObservation(job=None, end=end(), attempt_ended=True)
+    ended = step(decision.status.to_json(), gone, suspend=True)
+    assert (ended.status.failed_attempts, ended.events, ended.requeue_after) == (0, (), 0.0)
+    held = step(ended.status.to_json(), CompactionObservation(verdict=OK), suspend=True)
+    assert succeeded(held) == ("Unknown", "Suspended", "Suspended")
+    resumed = step(held.status.to_json(), CompactionObservation(verdict=OK))
+    assert (resumed.action, resumed.status.attempt) == (CompactionAction.CREATE_JOB, 2)
+
+
+@pytest.mark.parametrize("status", [RUNNING, {"attempt": 1}])
+def test_an_attempt_that_has_ended_when_it_is_suspended_is_judged_by_its_result(status: dict[str, Any]) -> None:
+    done = CompactionObservation(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal()]))
+    assert succeeded(step(status, done, suspend=True)) == ("True", "Compacted", "Succeeded")
+
+
+def test_suspend_taken_back_does_not_stop_what_it_began() -> None:
+    """The Job may be deleted already."""
+    ending = step(RUNNING, CompactionObservation(job=view()), suspend=True).status.to_json()
+    assert step(ending, CompactionObservation(job=view())).action is CompactionAction.DELETE_JOB
 
 
 ENDING = {**STARTED, "ending": {"reason": "DriverLost", "message": LOST}}

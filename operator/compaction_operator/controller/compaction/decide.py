@@ -204,7 +204,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         if refused is not None:
             return self._fail(refused)
         if self._spec.suspend:
-            return self._wait(Phase.SUSPENDED, "Suspended", "spec.suspend is set: no attempt is started")
+            return self._wait(Phase.SUSPENDED, Reason.SUSPENDED, "spec.suspend is set: no attempt is started")
         due = self._compaction.next_attempt
         if due is not None and due > self.now:
             return self._back_off(due)
@@ -220,6 +220,9 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         job, recorded = self._observed.job, self.status.job is not None
         if self.status.attempt_start_time is None:  # written by an older version: count from now on
             self.update(attempt_start_time=rfc3339(self.now))
+        going_on = not recorded if job is None else not job.ended
+        if self._spec.suspend and self.status.ending is None and going_on:
+            return self._give_up(Reason.SUSPENDED, "spec.suspend is set", EventType.NORMAL)
         if job is None and not recorded and self.status.ending is None:
             return self._create_job()
         self.update(job=current_job(self._compaction))
@@ -373,11 +376,11 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         far = f"the driver is running ({progress})" if progress else "the driver is running without reported progress"
         return f"{far}; its executors are waiting: {self._observed.executors}" if self._observed.executors else far
 
-    def _give_up(self, reason: Reason, why: str) -> CompactionDecision:
+    def _give_up(self, reason: Reason, why: str, type_: EventType = EventType.WARNING) -> CompactionDecision:
         """Record why the attempt ends. NB: its Job is deleted only afterwards, so that a restart can continue."""
         ending = Why(reason=reason, message=why)
         self.update(ending=ending, job=current_job(self._compaction))
-        self.event(reason, f"ending attempt {self.status.attempt}: {why}", EventType.WARNING)
+        self.event(reason, f"ending attempt {self.status.attempt}: {why}", type_)
         return self._delete_job(ending)
 
     def _delete_job(self, ending: Why) -> CompactionDecision:
@@ -498,6 +501,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
     def _pause(self, failure: DriverResult) -> CompactionDecision:
         if self.status.ending is None:  # otherwise there was an event when its end began
             self.event(failure.reason, f"attempt {self.status.attempt} ended: {failure.message}", EventType.WARNING)
+        if failure.reason is Reason.SUSPENDED:
+            return self._hold_off(failure, 0.0)  # once it is resumed, nothing is left to wait for
         pause = backed_off(WAIT_PAUSE, self.status.attempt - self.status.failed_attempts, cap=WAIT_PAUSE_CAP)
         return self._hold_off(failure, pause)
 
