@@ -307,6 +307,7 @@ class TableCompactionStatus(ReadModel):
     - `attempt` is written before the Job of that attempt is created.
     - `location` is a Hudi table's location, known before its first attempt, because one table may have several names.
     - `ending` is written before the Job is deleted of an attempt that exceeded its deadline or lost its driver.
+    - `oom_killed` means that a driver ran out of memory: those of later attempts get more.
     - `cleanup_phase` is that of the cleanup that needs attention most, and changes after the end, too.
     - `forecast` and `cpu_milliseconds`, the CPU time that the tasks took, are of the same partitions as `totals`.
     """
@@ -318,6 +319,7 @@ class TableCompactionStatus(ReadModel):
     location: str | None = None
     attempt: int = 0
     failed_attempts: int = Field(default=0, description="attempts that count against retry.maxAttempts")
+    oom_killed: bool = False
     job: str | None = None
     attempt_start_time: str | None = None
     pod_trouble: Obstacle | None = None

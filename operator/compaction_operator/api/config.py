@@ -241,7 +241,8 @@ class SparkProfile(Model):
     """The code and settings of a job's pods. Only the administrator may choose them.
 
     `max_auto_executors` limits the executors of a compaction that leaves their number to the driver. `start_timeout` is
-    how long an attempt waits for its pods to start.
+    how long an attempt waits for its pods to start. `oom_memory_factor` is how many times the memory the driver's pods
+    get after one ran out of it.
     """
 
     name: str
@@ -256,6 +257,7 @@ class SparkProfile(Model):
     task_memory: Size = 512 * 1024**2
     max_auto_executors: int = Field(default=MAX_AUTO_EXECUTORS, ge=0)
     start_timeout: Duration = Field(default=1800.0, gt=0)
+    oom_memory_factor: float = Field(default=1.5, ge=1, le=16)
 
 
 class CleanupSettings(Model):

@@ -349,12 +349,14 @@ class FakeKube(Kube):
     def create_event(self, event: Raw) -> None:
         self.events.append(event)
 
-    def end_job(self, name: str, result: DriverResult | None = None, *, ok: bool, exit_code: int = 1) -> None:
+    def end_job(
+        self, name: str, result: DriverResult | None = None, *, ok: bool, exit_code: int = 1, why: str = "Error"
+    ) -> None:
         """Let a Job's driver end: with its result as the termination message, or without a word."""
         raw = self.get(ResourceKind.JOB, name)
         raw["status"] = {"conditions": [{"type": "Complete" if ok else "Failed", "status": "True"}]}
         message = {"message": result.model_dump_json(by_alias=True)} if result else {}
-        end = {"exitCode": 0 if ok else exit_code, "reason": "Completed" if ok else "Error", **message}
+        end = {"exitCode": 0 if ok else exit_code, "reason": "Completed" if ok else why, **message}
         state = {"name": "driver", "state": {"terminated": end}}
         self.pods[name] = [{"metadata": {"name": name}, "status": {"containerStatuses": [state]}}]
         self.apply(ResourceKind.JOB, raw)

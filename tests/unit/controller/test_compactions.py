@@ -650,13 +650,14 @@ def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_coun
 
 
 def test_a_driver_without_enough_memory_counts_and_says_so() -> None:
-    """The next attempt has no more of it, so it must not go on for ever."""
+    """The next attempts have more of it, but it must not go on for ever."""
     cause = DriverResult(reason=Reason.OOM_KILLED, message="the driver exited with code 137 (OOMKilled)")
     killed = CompactionObservation(
         job=view(JobState.FAILED), end=End(DriverEnd(None, "", cause=cause), ()), attempt_ended=True
     )
     decision = step(RUNNING, killed)
     assert (succeeded(decision)[1], decision.status.failed_attempts) == ("OOMKilled", 1)
+    assert decision.status.oom_killed
     assert succeeded(step({**RUNNING, "failedAttempts": 2}, killed)) == ("False", "OOMKilled", "Failed")
 
 

@@ -598,6 +598,20 @@ async def test_partially_published() -> None:
 
 
 @runs
+async def test_a_driver_without_enough_memory_is_followed_by_larger_ones() -> None:
+    """By the same factor each time, and after other failures, too."""
+    box = Sandbox()
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await box.start()
+    for attempt, why in ((1, "OOMKilled"), (2, "Error")):
+        box.kube.end_job(job(attempt), ok=False, exit_code=137, why=why)
+        await box.pass_time(60)
+    pods = [box.kube.get(ResourceKind.JOB, job(attempt))["spec"]["template"]["spec"] for attempt in (1, 2, 3)]
+    given = [pod["containers"][0]["resources"]["requests"]["memory"] for pod in pods]
+    assert given == ["1536Mi", "2304Mi", "2304Mi"]
+
+
+@runs
 async def test_job_that_vanishes_is_followed_by_another() -> None:
     """Also when the watch missed its deletion: a Job that seems to run is asked for again."""
     box = Sandbox()

@@ -508,6 +508,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
 
     def _count(self, failure: DriverResult, end: End) -> CompactionDecision:
         failed, most = self.status.failed_attempts + 1, self._spec.retry.max_attempts
+        if failure.reason is Reason.OOM_KILLED:
+            self.update(oom_killed=True)
         self.update(failed_attempts=failed)
         text = f"attempt {self.status.attempt} failed ({failed} of {most}): {failure.message}"
         self.event("AttemptFailed", f"{failure.reason}: {text}", EventType.WARNING)

@@ -179,9 +179,10 @@ class CompactionReconciler:
         return replace(observed, verdict=verdict, waits_for=waits_for)
 
     async def _create_job(self, compaction: Compaction) -> CompactionObservation:
-        request = job_request(compaction, self._services.config)
+        config, after_oom = self._services.config, compaction.status.oom_killed
+        request = job_request(compaction, config)
         try:
-            await self._cluster.create_job(job_manifest(request, ttl=self._services.config.job_ttl))
+            await self._cluster.create_job(job_manifest(request, ttl=config.job_ttl, after_oom=after_oom))
         except KubeError as error:
             # The condition shows it, since users do not see the log. Examples: a quota, an admission policy.
             return CompactionObservation(refused=str(error))
