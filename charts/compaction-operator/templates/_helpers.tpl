@@ -150,6 +150,6 @@ the release that made them.
 {{- $every := join " " $names -}}
 {{- $label := printf "kubectl label --overwrite crd %s app.kubernetes.io/managed-by=Helm" $every -}}
 {{- $annotate := printf "kubectl annotate --overwrite crd %s meta.helm.sh/release-name=%s meta.helm.sh/release-namespace=%s" $every $release.Name $release.Namespace -}}
-{{- fail (printf "the CRDs of this cluster belong to %s. If that operator still runs, do not install a second one. If it is gone, give the CRDs to this release, and try again:\n%s\n%s" (join " and " (uniq $owners)) $label $annotate) -}}
+{{- fail (printf "the CRDs of this cluster belong to %s. If that operator still runs, install this one with crds.install=false, for namespaces of its own. If it is gone, give the CRDs to this release, and try again:\n%s\n%s" (join " and " (uniq $owners)) $label $annotate) -}}
 {{- end -}}
 {{- end -}}
