@@ -151,6 +151,14 @@ def test_preflight_of_a_table(tmp_path: Path, changes: dict[str, Any], reason: R
     assert reason is None or "sales.orders" in verdict.message
 
 
+def test_a_table_that_is_not_orc_says_by_what(tmp_path: Path) -> None:
+    """One of the two may be right."""
+    odd = table(tmp_path, serde="org.example.Text")
+    verdict = work(metastore_of(odd)).preflight(compaction())
+    assert verdict.reason is Reason.NOT_ORC
+    assert f"{odd.input_format} and its serde org.example.Text" in verdict.message
+
+
 def test_preflight_of_a_table_outside_of_what_the_warehouse_allows(tmp_path: Path) -> None:
     """It costs no pod, which would see nothing there either."""
     warehouse = CONFIG.warehouses[0].model_copy(update={"locations": ()})
