@@ -9,6 +9,8 @@ from compaction_operator.api.config import OperatorConfig
 from compaction_operator.controller.kube.client import Raw
 from compaction_operator.controller.kube.job import job_name
 from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.controller.policies import Question
+from compaction_operator.controller.policies.why import NoPolicyError
 from tests.unit.controller.sandbox import (
     CONFIG,
     Sandbox,
@@ -172,11 +174,15 @@ async def test_policies_of_another_operator_are_left_alone() -> None:
     await first.start()
     second = operator("other", identity="two", beside=first)
     assert await look(second, seconds=7200) == 0
+    with pytest.raises(NoPolicyError):
+        second.controller.why(Question("sales.orders"))
     first.kube.apply(ResourceKind.POLICY, policy_raw("alone"))
     assert await look(second, seconds=7200) == 1
     ready = condition(second.kube.status(ResourceKind.POLICY, "alone"), "Ready")
     assert (ready["status"], ready["reason"]) == ("Unknown", "NotServed")
     assert second.work.surveys == 0
+    answers = second.controller.why(Question("sales.orders"))
+    assert [(one.policy, one.reason) for one in answers or ()] == [("alone", "NotServed")]
 
 
 def test_two_operators_that_serve_one_namespace_are_noticed(caplog: pytest.LogCaptureFixture) -> None:

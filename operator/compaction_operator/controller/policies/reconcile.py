@@ -85,12 +85,16 @@ class PolicyRunner:
         known.policy = policy
 
     def why(self, question: Question) -> list[Explanation]:
-        """Answer a question about a table from the last looks, from any thread. Raises NoPolicyError."""
+        """Answer a question about a table from the last looks, from any thread. Raises NoPolicyError.
+
+        Policies of other operators are left out: these have made looks of their own.
+        """
         services, now = self._services, self._services.clock()
         ticks = services.ticks()
         asked = [
             Asked(one.policy, one.look, None if one.busy else now + timedelta(seconds=max(0.0, one.due - ticks)))
             for one in list(self._upkeeps.values())  # a copy in a single step: the loop goes on meanwhile
+            if one.policy.status.operator is None or services.ownership.has(one.policy)
         ]
         cache = services.cache
         return answers(question, asked, cache.compactions.all(), config=services.config, place=cache.place)
