@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.api.compaction import TableCompactionStatus
+from compaction_operator.api.compaction import CleanupPhase, TableCompactionStatus
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
@@ -737,6 +737,17 @@ def test_an_ended_compaction_shows_its_cleanup_that_needs_attention_most(
     status = step(ENDED, CompactionObservation(cleanups=cleanups)).status
     assert status == TableCompactionStatus.model_validate({**ENDED, "cleanupPhase": shown})
     assert step(status.to_json(), CompactionObservation()).status == status
+
+
+def test_the_cleanup_of_an_attempt_that_published_nothing_is_not_shown_as_a_success() -> None:
+    """Its end says nothing about the compaction, whose next attempt may be far away."""
+    idle, done = (
+        replace(one, status=one.status.model_copy(update={"phase": CleanupPhase.SUCCEEDED}))
+        for one in (journal("NotPublished"), journal())
+    )
+    for seen, shown in (((idle,), None), ((idle, done), "Succeeded")):
+        failed = CompactionObservation(job=view(JobState.FAILED), end=end(cleanups=seen), attempt_ended=True)
+        assert step({**RUNNING, "cleanupPhase": "Pending"}, failed).status.cleanup_phase == shown
 
 
 def test_the_transition_time_moves_only_with_the_status() -> None:

@@ -589,12 +589,21 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         self.update(phase=phase)
 
 
-def _phase_of(cleanups: Sequence[Cleanup]) -> CleanupPhase:
-    """Return the phase of the cleanup that needs attention most: one that failed, else one that is not done."""
-    phases = [cleanup.status.phase for cleanup in cleanups]
+def _phase_of(cleanups: Sequence[Cleanup]) -> CleanupPhase | None:
+    """Return the phase of the cleanup that needs attention most: one that failed, else one that is not done.
+
+    None if all are done and none had anything to delete, because their attempts published nothing.
+    """
+    phases = [cleanup.status.phase for cleanup in cleanups if not _had_nothing_to_do(cleanup)]
     if CleanupPhase.FAILED in phases:
         return CleanupPhase.FAILED
-    return next((phase for phase in phases if phase is not CleanupPhase.SUCCEEDED), CleanupPhase.SUCCEEDED)
+    done = CleanupPhase.SUCCEEDED if phases else None
+    return next((phase for phase in phases if phase is not CleanupPhase.SUCCEEDED), done)
+
+
+def _had_nothing_to_do(cleanup: Cleanup) -> bool:
+    states = {found.state for found in cleanup.status.partitions}
+    return cleanup.status.phase is CleanupPhase.SUCCEEDED and bool(states) and PublishedState.PUBLISHED not in states
 
 
 def _entries(cleanup: Cleanup, state: PublishedState) -> Iterator[PartitionEntry]:
