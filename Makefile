@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-look bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image crds lock
+.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-look bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image argocd crds chart-readme lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,12 @@ sandbox-image: venv ## Give the running sandbox the operator's image of the sour
 
 crds: ## Copy crds/ into the chart, which Argo CD reads from git
 	@cp crds/compaction.dev_*.yaml charts/compaction-operator/files/crds/
+
+chart-readme: venv ## Write the chart's README from its values.yaml
+	@.venv/bin/python -m sandbox.chart_readme
+
+argocd: venv ## Write Argo CD's ConfigMap from the Lua of manifests/argocd
+	@.venv/bin/python -m sandbox.argocd
 
 lock: ## Renew both lock files from pyproject.toml (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 -o requirements.lock

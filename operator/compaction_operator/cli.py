@@ -13,10 +13,12 @@ from typing import Any, NoReturn
 
 import click
 
-from compaction_operator.acid.plan import Layout
+from compaction_operator import __version__
+from compaction_operator.acid.plan import Layout, why_nothing
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import counted, format_size, parse_size
+from compaction_operator.api.request import REQUEST_VARIABLE
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.merge.calibration import measured_factor
 from compaction_operator.driver.merge.partition import Request
@@ -46,7 +48,7 @@ class SizeType(click.ParamType[int]):
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="compaction-operator")
+@click.version_option(__version__)
 def cli() -> None:
     """Compact Hive ACID and Hudi tables on Kubernetes."""
 
@@ -147,6 +149,8 @@ def run(config: str, verbose: bool) -> None:
 @cli.command()
 def job() -> None:
     """Run one compaction in a driver pod. The controller starts this command."""
+    if lacking := [name for name in (REQUEST_VARIABLE, "POD_NAME", "POD_UID") if name not in os.environ]:
+        raise click.UsageError(f"the controller starts `job` in a pod; the environment lacks {', '.join(lacking)}")
     from compaction_operator.driver.main import main as run_driver  # noqa: PLC0415 - Spark and Kubernetes
 
     _log(logging.INFO)
@@ -233,11 +237,13 @@ def _receipts_folder(location: str | None, config: str | None, warehouse: str | 
         raise ValueError("give --location, the folder of the receipts, or --config, the operator's configuration")
     from compaction_operator.controller.app import load_config  # noqa: PLC0415 - kopf is the controller's
 
-    found = [one for one in load_config(Path(config)).warehouses if one.receipts and warehouse in (None, one.name)]
+    known = load_config(Path(config))
+    found = [one for one in known.warehouses if one.receipts and warehouse in (None, one.name)]
     if len(found) != 1 or found[0].receipts is None:
         names = ", ".join(one.name for one in found) or "none"
         raise ValueError(f"--warehouse: name one that keeps receipts; {config} has {names}")
-    return Stores(found[0].stores).open(found[0].receipts.location), found[0].receipts.location
+    stores = Stores(found[0].stores, root=known.volume_root(found[0]))
+    return stores.open(found[0].receipts.location), found[0].receipts.location
 
 
 def _verify(lines: Iterable[tuple[int, bytes]], known: Head | None) -> None:
@@ -274,6 +280,10 @@ def _request(
 
 
 def _plan_json(found: Planned) -> dict[str, Any]:
+    return {**_directories_json(found), "forecast": _forecast_json(found)}
+
+
+def _directories_json(found: Planned | Compacted) -> dict[str, Any]:
     planned = found.plan
     return {
         "base": planned.best_base.name if planned.best_base else None,
@@ -281,7 +291,6 @@ def _plan_json(found: Planned) -> dict[str, Any]:
         "obsolete": [{"name": entry.name, "reason": entry.reason} for entry in planned.obsolete],
         "output_directories": [output.name for output in planned.outputs],
         "kept_apart": found.apart,
-        "forecast": _forecast_json(found),
     }
 
 
@@ -300,10 +309,14 @@ def _plan_text(found: Planned) -> str:
     lines = [f"base      {planned.best_base.name if planned.best_base else 'none'}"]
     lines += [f"delta     {delta.name}" for delta in planned.deltas]
     lines += [f"original  {file.name}" for file in planned.originals]
-    lines += [f"write     {output.name}" for output in planned.outputs] or ["write     nothing: nothing to compact"]
+    lines += [f"write     {output.name}" for output in planned.outputs] or [f"write     nothing: {_why_nothing(found)}"]
     lines += [f"apart     {found.apart}"] if found.apart else []
     lines += [f"obsolete  {entry.name}  ({entry.reason})" for entry in planned.obsolete]
     return "\n".join(lines + _forecast_lines(found))
+
+
+def _why_nothing(found: Planned | Compacted) -> str:
+    return "its deltas stay apart" if found.apart else why_nothing(found.plan)
 
 
 def _forecast_lines(found: Planned) -> list[str]:
@@ -324,8 +337,7 @@ def _forecast_lines(found: Planned) -> list[str]:
 def _compact_json(done: Compacted) -> dict[str, Any]:
     totals = done.totals
     return {
-        "output_directories": [output.name for output in done.plan.outputs],
-        "obsolete_directories": [entry.name for entry in done.plan.obsolete],
+        **_directories_json(done),
         "bytes_ingested": totals.bytes_ingested,
         "bytes_copied": totals.bytes_copied,
         "bytes_rewritten": totals.bytes_rewritten,
@@ -335,14 +347,13 @@ def _compact_json(done: Compacted) -> dict[str, Any]:
         "rows_out": totals.rows_out,
         "delete_events_in": totals.delete_events_in,
         "delete_events_out": totals.delete_events_out,
-        "kept_apart": done.apart,
     }
 
 
 def _compact_text(done: Compacted) -> str:
     totals = done.totals
     if not done.plan.outputs:
-        lines = ["nothing to compact"]
+        lines = [f"nothing to compact: {_why_nothing(done)}"]
     else:
         lines = [f"wrote     {output.name}" for output in done.plan.outputs]
         lines.append(f"rows      {totals.rows_in} in, {totals.rows_out} out")

@@ -192,7 +192,7 @@ class Play:
             for table, rows in before.items():
                 self._story.check(f"rows and ROW__IDs of {table.name}", found=self._rows[table], expected=rows)
             for kind in ("tcomp", "ccl"):
-                self._kubectl("wait", "--for=condition=Succeeded", kind, "--all", "--timeout=10s")
+                self._kubectl("wait", "--for=condition=Complete", kind, "--all", "--timeout=10s")
             self._show_resources()
 
     def _create(self, fixture: Fixture, *, name: str | None = None) -> HiveTable:

@@ -42,8 +42,9 @@ def install(plane: ControlPlane, *, warehouse: Mapping[str, Any], folder: Path, 
     plane.create(*(one for one in objects if one["kind"] not in NOT_RUN_HERE))
     (configuration,) = (one for one in objects if one["kind"] == "ConfigMap")
     config = folder / "config.yaml"
-    # NB: planes share a machine, so none may take the metrics' port.
-    settings = yaml.safe_load(configuration["data"]["config.yaml"]) | {"metrics": {"enabled": False}}
+    # NB: planes share a machine, so none may take the metrics' port. All processes have the volumes at their paths.
+    own = {"metrics": {"enabled": False}, "volumesPath": None}
+    settings = yaml.safe_load(configuration["data"]["config.yaml"]) | own
     config.write_text(yaml.safe_dump(settings))
     crds = [one["metadata"]["name"] for one in objects if one["kind"] == "CustomResourceDefinition"]
     plane.kubectl("wait", "--for=condition=Established", f"--timeout={ESTABLISHED_SECONDS:g}s", "crd", *crds)
@@ -68,7 +69,11 @@ def _values(warehouse: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
 def _rendered(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     command = [str(binaries() / "helm"), "template", RELEASE, str(CHART), "--namespace", SYSTEM_NAMESPACE]
     done = subprocess.run(
-        [*command, "--values", "-"], input=json.dumps(values), stdout=subprocess.PIPE, text=True, check=True
+        [*command, "--skip-tests", "--values", "-"],
+        input=json.dumps(values),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     # NB: the C loader, as the resource definitions are long.
     return [one for one in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if one]

@@ -192,7 +192,7 @@ class Scene:
         """Wait until compactions are refused, each with its reason and a message that names this, without a Job."""
         names = [f"tcomp/{name}" for name in refused]
         self.cluster.kubectl(
-            "wait", "--for=condition=Succeeded=false", *names, "-n", self.namespace, "--timeout=300s", timeout=310
+            "wait", "--for=condition=Failed", *names, "-n", self.namespace, "--timeout=300s", timeout=310
         )
         for name, (reason, named) in refused.items():
             verdict = self.verdict(name)
@@ -262,10 +262,10 @@ class Scene:
             }
         )
 
-    def suspend(self, cleanup: str, on: bool) -> None:
-        """Hold a cleanup, or let it go on."""
+    def suspend(self, name: str, on: bool, *, kind: str = "ccl") -> None:
+        """Hold a cleanup or a compaction, or let it go on."""
         patch = f'{{"spec": {{"suspend": {str(on).lower()}}}}}'
-        self.cluster.kubectl("patch", "ccl", cleanup, "-n", self.namespace, "--type=merge", "-p", patch)
+        self.cluster.kubectl("patch", kind, name, "-n", self.namespace, "--type=merge", "-p", patch)
 
     def delete_compaction(self, name: str) -> None:
         """Delete a TableCompaction and wait until it is gone; its cleanups stay."""

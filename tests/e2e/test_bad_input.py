@@ -1,6 +1,7 @@
 """What cannot be compacted is refused in one sentence, without a pod; what may be over later is waited for."""
 
 import json
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,7 @@ from sandbox.harness.cluster import CommandError
 from sandbox.harness.compactions import manifest
 from sandbox.harness.stage import Stage, Warehouse
 from sandbox.harness.tables import TABLE_TXN_001, TRY_IT, HiveTable
+from sandbox.harness.wait import wait_until
 from sandbox.metastore.admin import ORC
 
 from compaction_operator.api.cleanup import PublishedState
@@ -44,6 +46,25 @@ def test_what_cannot_be_compacted_is_refused(scene: Scene) -> None:
     }
     scene.check_refused(refused)
     assert {table.name: scene.names(table) for table in (good, partitioned)} == before
+
+
+def test_a_compaction_in_a_namespace_that_no_operator_serves_waits(stage: Stage) -> None:
+    """It may belong to an operator that is slow, or is installed later."""
+    body = manifest("early", HiveTable("d", "t", ""), "Minor")
+    namespace = f"unserved-{uuid.uuid4().hex[:8]}"
+    body["metadata"]["namespace"] = namespace
+    stage.cluster.kubectl("create", "namespace", namespace)
+    try:
+        stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps(body))
+        said = '{.status.phase} {.status.conditions[?(@.type=="Succeeded")].reason}'
+
+        def is_told() -> bool:
+            found = stage.cluster.kubectl("get", "tcomp/early", "-n", namespace, "-o", f"jsonpath={said}")
+            return found == "Waiting NotServed"
+
+        wait_until(is_told, timeout=180, what="tcomp/early to say NotServed")
+    finally:
+        stage.cluster.kubectl("delete", "namespace", namespace, "--wait=false")
 
 
 @pytest.mark.parametrize(

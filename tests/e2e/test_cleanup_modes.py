@@ -14,7 +14,6 @@ from sandbox.harness.stage import Stage
 from sandbox.harness.tables import TABLE_TXN_001, HiveTable
 
 from compaction_operator.api.cleanup import (
-    CleanupPhase,
     CompactionCleanupSpec,
     CompactionCleanupStatus,
     CompactionRef,
@@ -22,6 +21,7 @@ from compaction_operator.api.cleanup import (
     PartitionEntry,
     TableIdentity,
 )
+from compaction_operator.api.compaction import CleanupPhase
 from compaction_operator.api.conditions import ConditionStatus, find_condition
 from tests.e2e.scene import RECORDED, Scene, succeeded
 

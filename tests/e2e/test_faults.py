@@ -11,6 +11,7 @@ from sandbox.harness.tables import TABLE_TXN_001, HiveTable, fourth_write
 from sandbox.harness.wait import wait_until
 
 from compaction_operator.api.cleanup import PublishedState
+from compaction_operator.api.compaction import Phase
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.metastore import LockKind
 from tests.e2e.conftest import MakeReader
@@ -137,6 +138,26 @@ def test_the_driver_is_killed_between_journal_and_publication(scene: Scene) -> N
     assert scene.warehouse.admin.show_locks(minor.table.database, minor.table.name) == ()
 
 
+def test_a_compaction_is_suspended_between_journal_and_publication(scene: Scene) -> None:
+    """The driver ends, nothing is left of it, and nothing is published before the compaction is resumed."""
+    minor = Minor(scene)
+    minor.wait_in_the_middle()
+    scene.suspend(minor.name, True, kind="tcomp")
+    wait_until(
+        lambda: scene.compactions.status(minor.name).phase is Phase.SUSPENDED,
+        timeout=180,
+        what="the compaction to be suspended",
+    )
+    assert scene.names(minor.table) == {"": expected.INSERTS | expected.UPDATE}
+    table = minor.table
+    assert [lock.lock_id for lock in scene.warehouse.admin.show_locks(table.database, table.name)] == [minor.lock]
+    scene.unlock(minor.lock)
+    scene.suspend(minor.name, False, kind="tcomp")
+    minor.check_end(most_attempts=2)
+    status = scene.compactions.status(minor.name)
+    assert (status.attempt, status.failed_attempts) == (2, 0)
+
+
 def test_the_metastore_is_killed_while_the_driver_works(scene: Scene, stage: Stage, warehouse: Warehouse) -> None:
     """The attempt does not count as failed, and the next one publishes."""
     minor = Minor(scene)
@@ -170,3 +191,32 @@ def test_a_driver_that_always_dies_is_given_up(scene: Scene, doomed: Callable[[]
     assert second["metadata"]["creationTimestamp"] > first["status"]["conditions"][-1]["lastTransitionTime"]
     assert scene.names(table) == {"": expected.INSERTS}
     assert scene.compactions.cleanups(compaction) == []
+
+
+TOO_LARGE = "900g"
+
+
+@pytest.mark.parametrize(
+    ("spark", "reason", "said"),
+    [
+        ({"driver": {"memory": TOO_LARGE}}, "Unschedulable", "is waiting: Unschedulable: 0/1 nodes are available"),
+        (
+            SMALL_SPARK | {"executors": {"instances": 1, "memory": TOO_LARGE}},
+            "ExecutorsWaiting",
+            "its executors are waiting: Unschedulable: 0/1 nodes are available",
+        ),
+    ],
+)
+def test_pods_that_no_node_can_take_are_reported(
+    scene: Scene, spark: dict[str, object], reason: str, said: str
+) -> None:
+    """The phase, the reason in Kubernetes' words, and an event: not a compaction that runs at 0 %."""
+    table = scene.table(TABLE_TXN_001)
+    compaction = scene.compact(table, "Minor", spark=spark)
+    condition = scene.wait_reason(compaction, reason, timeout=240)
+    assert said in condition.message
+    assert scene.compactions.status(compaction).phase is Phase.WAITING
+    about = f"involvedObject.kind=TableCompaction,involvedObject.name={compaction},reason={reason}"
+    found = scene.cluster.kubectl("get", "events", "-n", scene.namespace, f"--field-selector={about}", "-o", "name")
+    assert len(found.split()) == 1
+    assert scene.names(table)[""] >= expected.INSERTS

@@ -14,7 +14,8 @@ from sandbox.harness import expected
 from sandbox.harness.tables import TABLE_TXN_001, TRY_IT, HiveTable
 from sandbox.harness.wait import wait_until
 
-from compaction_operator.api.cleanup import BlockerKind, CleanupPhase, CompactionCleanupStatus
+from compaction_operator.api.cleanup import BlockerKind, CompactionCleanupStatus
+from compaction_operator.api.compaction import CleanupPhase
 from compaction_operator.api.conditions import ConditionStatus, find_condition
 from tests.e2e.conftest import MakeReader
 from tests.e2e.scene import INTERVAL, PLANNING, READER, Scene, completed, succeeded

@@ -67,7 +67,9 @@ def test_minor_of_inserts_then_major_then_minor(shared_scene: Scene, seeds: dict
     check(scene, seed, compaction=major, outputs=base, obsolete={"": expected.AFTER_INSERTS_MINOR})
     again = scene.compact(seed.table, "Minor")
     assert scene.published(again) == ({}, {})
-    assert scene.verdict(again).reason == "NothingToCompact"
+    verdict = scene.verdict(again)
+    assert verdict.reason == "NothingToCompact"
+    assert "there is no delta above base_0000003" in verdict.message
     assert scene.names(seed.table) == base
 
 

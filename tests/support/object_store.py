@@ -80,6 +80,7 @@ class ObjectStore(LocalStorage):
     """Local disk without renames."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.own_uploads = LocalUploads()
 
     @property

@@ -1,15 +1,23 @@
 """The chart and the manifests agree with the models, the CRDs and each other. Rendering is tested on the cluster."""
 
 import json
+import socket
+import subprocess
+import sys
 import tomllib
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import kubernetes
 import pytest
 import yaml
 from pydantic import BaseModel
+from sandbox import chart_readme
 
+from compaction_operator import __version__
 from compaction_operator.api.compaction import PLURAL, Readers, TableCompactionSpec
 from compaction_operator.api.config import (
     LOCATION_PATTERN,
@@ -63,6 +71,16 @@ def test_the_chart_holds_the_crds() -> None:
         assert (CHART / "files" / "crds" / name).read_bytes() == (ROOT / "crds" / name).read_bytes(), (
             f"{name}: run make crds"
         )
+
+
+def test_artifact_hub_knows_the_crds() -> None:
+    """Each by its name, kind and version."""
+    told = yaml.safe_load(load(CHART / "Chart.yaml")["annotations"]["artifacthub.io/crds"])
+    crds = [load(ROOT / "crds" / name) for name in CRDS]
+    expected = {
+        (crd["metadata"]["name"], crd["spec"]["names"]["kind"], crd["spec"]["versions"][0]["name"]) for crd in crds
+    }
+    assert {(one["name"], one["kind"], one["version"]) for one in told} == expected
 
 
 def test_kustomize_installs_all_crds() -> None:
@@ -173,11 +191,80 @@ def test_the_document_defaults() -> None:
     assert (cleanup["interval"], cleanup["threads"]) == ("2000ms", 2)
 
 
-def test_every_value_is_in_the_schema() -> None:
-    """A misspelt value is refused; so none of ours may be missing there."""
+def test_a_misspelt_value_is_refused() -> None:
+    """At any depth; so none of ours may be missing in the schema."""
     schema = values_schema()
-    assert schema["additionalProperties"] is False
     assert set(schema["properties"]) - {"global"} == set(load(CHART / "values.yaml"))
+    with_fields = [node for node in nodes(schema) if isinstance(node.get("properties"), dict)]
+    assert len(with_fields) > 20
+    assert all(node["additionalProperties"] is False for node in with_fields)
+
+
+def nodes(part: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects of a JSON document."""
+    if isinstance(part, dict):
+        yield part
+    for child in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from nodes(child)
+
+
+def schema_paths(node: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """Yield the paths of all values of a schema."""
+    definitions = values_schema()["definitions"]
+
+    def resolved(part: Mapping[str, Any]) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = definitions[part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+        return found
+
+    for name, child in node.get("properties", {}).items():
+        part = resolved(child)
+        yield f"{prefix}{name}"
+        yield from schema_paths(part, f"{prefix}{name}.")
+        yield from schema_paths(resolved(part.get("items", {})), f"{prefix}{name}[].")
+
+
+def test_every_value_is_documented() -> None:
+    """In the chart's README, which `make chart-readme` writes from the comments of values.yaml."""
+    text = (CHART / "values.yaml").read_text()
+    assert (CHART / "README.md").read_text() == chart_readme.readme(text), "run make chart-readme"
+    documented = {value.path for value in chart_readme.values(text) if value.comment}
+    known = {
+        path for path in schema_paths(values_schema()) if path != "global" and not path.startswith(chart_readme.FREE)
+    }
+    assert known <= documented
+    assert not {path for path in documented - known if not path.startswith(chart_readme.FREE)}
+
+
+class Metrics(BaseHTTPRequestHandler):
+    """Answers as the controller's port does."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"compaction_operator_compactions 0\n")
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+def test_helms_test_says_what_cannot_be_reached(tmp_path: Path) -> None:
+    """One process of a metastore suffices. The script is the one that the chart's pod runs."""
+    with HTTPServer(("127.0.0.1", 0), Metrics) as server, socket.socket() as closed:
+        Thread(target=server.serve_forever, daemon=True).start()
+        closed.bind(("127.0.0.1", 0))  # but it does not listen
+        here, away = (f"thrift://127.0.0.1:{port}" for port in (server.server_port, closed.getsockname()[1]))
+        metastores = {"main": [away, here], "other": [away]}
+        config = {"warehouses": [{"name": name, "metastore": {"uris": uris}} for name, uris in metastores.items()]}
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+        environment = {"CONFIG": str(tmp_path / "config.yaml"), "METRICS": f"http://127.0.0.1:{server.server_port}"}
+        script = (CHART / "files" / "helm_test.py").read_text()
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+        )
+        server.shutdown()
+    said = done.stdout.splitlines()
+    assert said[:2] == ["controller: ok", "metastore of main: ok"]
+    assert said[2].startswith(f"metastore of other: {away}: ")
+    assert (done.returncode, len(said)) == (1, 3)
 
 
 def test_the_sample_of_a_policy_is_understood() -> None:
@@ -210,45 +297,64 @@ def compactions(path: Path) -> list[dict[str, Any]]:
 
 
 class Api:
-    """An API server that knows compactions by name; everything else is an error of its own."""
+    """An API server that knows compactions by name."""
 
     def __init__(self) -> None:
         self.made: dict[str, dict[str, Any]] = {}
-        self.status = 409
+        self.uids = iter("abc")
 
-    def create_namespaced_custom_object(
-        self, group: str, version: str, namespace: str, plural: str, body: dict[str, Any]
-    ) -> None:
-        assert (f"{group}/{version}", plural, namespace) == (body["apiVersion"], PLURAL, "analytics")
-        if body["metadata"]["name"] in self.made:
-            raise kubernetes.client.ApiException(status=self.status)
-        self.made[body["metadata"]["name"]] = body
+    def get_namespaced_custom_object(self, *place: str) -> dict[str, Any]:
+        *where, name = place
+        assert where == ["compaction.dev", "v1alpha1", "analytics", PLURAL]
+        if name not in self.made:
+            raise kubernetes.client.ApiException(status=404)
+        return self.made[name]
+
+    def delete_namespaced_custom_object(self, *place: str, body: kubernetes.client.V1DeleteOptions) -> None:
+        assert body.preconditions.uid == self.get_namespaced_custom_object(*place)["metadata"]["uid"]
+        del self.made[place[-1]]
+
+    def create_namespaced_custom_object(self, *place: Any) -> None:
+        body = place[-1]
+        assert body["metadata"]["name"] not in self.made
+        self.made[body["metadata"]["name"]] = body | {"metadata": {**body["metadata"], "uid": next(self.uids)}}
 
 
-def test_a_scheduled_run_makes_one_compaction_that_goes_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_scheduled_run_replaces_only_a_compaction_that_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Once, however often its pod is started; named after the Job, which owns it."""
-    config, schedule = list(yaml.safe_load_all((SAMPLES / "hudi-schedule.yaml").read_text()))[:2]
+    """However long it takes: until then runs of the CronJob leave it alone. Its role allows no more than that."""
+    config, schedule, _, role = list(yaml.safe_load_all((SAMPLES / "hudi-schedule.yaml").read_text()))[:4]
     (container,) = schedule["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     (tmp_path / "compaction.yaml").write_text(config["data"]["compaction.yaml"])
     script = container["command"][2].replace(container["volumeMounts"][0]["mountPath"], str(tmp_path))
     api = Api()
     monkeypatch.setattr(kubernetes.config, "load_incluster_config", lambda: None)
     monkeypatch.setattr(kubernetes.client, "CustomObjectsApi", lambda: api)
-    assert {one["name"] for one in container["env"]} == {"JOB", "JOB_UID", "NAMESPACE"}
-    for name, value in (("JOB", "run-7"), ("JOB_UID", "u"), ("NAMESPACE", "analytics")):
-        monkeypatch.setenv(name, value)
-    for _ in range(2):
-        exec(script, {})
+    monkeypatch.setenv(*(container["env"][0]["name"], "analytics"))
+    exec(script, {})
     ((name, made),) = api.made.items()
-    assert (name, made["metadata"]["ownerReferences"]) == (
-        "run-7",
-        [{"apiVersion": "batch/v1", "kind": "Job", "name": "run-7", "uid": "u"}],
-    )
-    api.status = 403
-    with pytest.raises(kubernetes.client.ApiException):
+    for status in ({}, {"status": {"phase": "Running"}}, {"status": {"phase": "Waiting"}}):
+        made |= status
+        with pytest.raises(SystemExit) as ended:
+            exec(script, {})
+        assert not ended.value.code
+    assert capsys.readouterr().out == f"{name} has not ended: nothing to do\n" * 3
+    assert api.made == {name: made}
+    for phase in ("Succeeded", "Failed"):
+        api.made[name]["status"] = {"phase": phase}
         exec(script, {})
+    assert api.made[name]["metadata"] == {"name": name, "uid": "c"}
+    assert [(rule.get("resourceNames"), rule["verbs"]) for rule in role["rules"]] == [
+        (None, ["create"]),
+        ([name], ["get", "delete"]),
+    ]
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.rglob("*.yaml")), ids=lambda path: path.stem)
+def test_nothing_owns_what_a_sample_makes(path: Path) -> None:
+    """Kubernetes would delete it with its owner, and work on a table with it."""
+    assert "ownerReferences" not in path.read_text()
 
 
 def test_sample_warehouse_is_the_same_for_helm_and_kustomize() -> None:
@@ -262,7 +368,7 @@ def test_versions_agree() -> None:
     """One version: of the Python project, the chart, and the image that chart and manifests run."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     chart = load(CHART / "Chart.yaml")
-    assert (chart["version"], chart["appVersion"]) == (version, version)
+    assert (chart["version"], chart["appVersion"], __version__) == (version, version, version)
     for path in ("default/config.yaml", "samples/warehouse/config.yaml"):
         assert load(ROOT / "manifests" / path)["profiles"][0]["image"] == f"compaction-operator:{version}"
     assert f"image: compaction-operator:{version}\n" in (SAMPLES / "hudi-schedule.yaml").read_text()

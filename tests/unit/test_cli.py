@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from pyarrow.orc import ORCFile
 
+from compaction_operator import __version__
 from compaction_operator.cli import main
 from compaction_operator.receipts import Ledger
 from compaction_operator.storage import LocalStorage
@@ -42,6 +43,10 @@ def json_of(*arguments: str) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
+
+
+def obsolete(answer: dict[str, Any]) -> list[str]:
+    return sorted(entry["name"] for entry in answer["obsolete"])
 
 
 def tree(directory: Path) -> dict[str, bytes]:
@@ -82,9 +87,16 @@ def test_plan_says_what_a_minor_would_do_and_writes_nothing(three_inserts: Path)
     assert planned["base"] is None
     assert planned["deltas"] == DELTAS
     assert planned["output_directories"] == ["delta_0000001_0000003"]
-    assert sorted(entry["name"] for entry in planned["obsolete"]) == DELTAS
+    assert obsolete(planned) == DELTAS
     assert all(entry["reason"] for entry in planned["obsolete"])
     assert tree(three_inserts) == before
+
+
+def test_plan_and_compact_name_the_same_things_by_the_same_keys(three_inserts: Path) -> None:
+    planned = json_of("plan", *arguments(three_inserts, "minor", THREE))
+    done = json_of("compact", *arguments(three_inserts, "minor", THREE))
+    assert planned.pop("forecast")
+    assert {key: done[key] for key in planned} == planned
 
 
 def test_plan_forecasts_what_compact_then_does(try_it: Path) -> None:
@@ -111,16 +123,19 @@ def test_a_plan_with_an_unreadable_file_says_why_it_forecasts_nothing(three_inse
 
 def test_a_plan_of_nothing_forecasts_nothing(three_inserts: Path) -> None:
     json_of("compact", *arguments(three_inserts, "major", THREE))
-    assert json_of("plan", *arguments(three_inserts, "major", THREE))["forecast"] is None
+    again = arguments(three_inserts, "major", THREE)
+    assert json_of("plan", *again)["forecast"] is None
+    assert "write     nothing: there is no delta above base_0000003" in verb("plan", *again).stdout
+    assert "nothing to compact: there is no delta above base_0000003" in verb("compact", *again).stdout
 
 
 def test_the_documents_sequence_minor_then_major_then_minor(three_inserts: Path) -> None:
     minor = json_of("compact", *arguments(three_inserts, "minor", THREE))
     assert minor["output_directories"] == ["delta_0000001_0000003"]
-    assert sorted(minor["obsolete_directories"]) == DELTAS
+    assert obsolete(minor) == DELTAS
     major = json_of("compact", *arguments(three_inserts, "major", THREE))
     assert major["output_directories"] == ["base_0000003"]
-    assert sorted(major["obsolete_directories"]) == ["delta_0000001_0000001_0000", "delta_0000001_0000003", *DELTAS[1:]]
+    assert obsolete(major) == ["delta_0000001_0000001_0000", "delta_0000001_0000003", *DELTAS[1:]]
     assert (major["rows_in"], major["rows_out"]) == (3, 3)
     assert minor["bytes_copied"] + minor["bytes_rewritten"] == size_of(three_inserts / "delta_0000001_0000003")
     assert minor["bytes_ingested"] == sum(size_of(three_inserts / name) for name in DELTAS)
@@ -146,7 +161,7 @@ def test_originals_are_folded_in_by_a_major_and_listed_by_name(tmp_path: Path) -
     table = Path(shutil.copytree(FIXTURES / "hive-3.1.3/original/before", tmp_path / "original"))
     done = json_of("compact", *arguments(table, "major", f"ma.original:10000003:{NOTHING_OPEN}"))
     assert done["output_directories"] == ["base_10000003"]
-    assert {"000000_0", "000000_0_copy_1"} <= set(done["obsolete_directories"])
+    assert {"000000_0", "000000_0_copy_1"} <= set(obsolete(done))
 
 
 def test_hive4_output_carries_the_visibility_transaction(tmp_path: Path) -> None:
@@ -228,6 +243,20 @@ def test_usage_errors_are_one_line_too() -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_the_version_needs_no_installed_package() -> None:
+    """Neither the image nor a clone installs one."""
+    done = verb("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"compaction-operator, version {__version__}\n", "")
+
+
+def test_a_driver_outside_of_its_pod_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POD_NAME", "nightly-x")
+    monkeypatch.delenv("POD_UID", raising=False)
+    done = verb("job")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "the environment lacks COMPACTION_REQUEST, POD_UID" in done.stderr
+
+
 def test_a_process_of_its_own_prints_one_json_object_and_nothing_else(three_inserts: Path) -> None:
     command = [*PROGRAM, "compact", *arguments(three_inserts, "minor", THREE), "--output", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -287,6 +316,7 @@ def compacted():
     return 0
 
 driver.main = compacted
+os.environ |= dict.fromkeys(("COMPACTION_REQUEST", "POD_NAME", "POD_UID"), "x")
 sys.argv = ["compaction-operator", "job"]
 main()
 """
@@ -326,6 +356,19 @@ def test_history_takes_the_folder_from_the_configuration(receipts: Path, tmp_pat
     wrong = verb("history", "--config", str(config), "--warehouse", "plain")
     assert (wrong.returncode, "--warehouse: name one that keeps receipts" in wrong.stderr) == (1, True)
     assert "--location" in verb("history").stderr
+
+
+def test_history_finds_the_folder_where_the_controllers_pod_has_the_volume(receipts: Path, tmp_path: Path) -> None:
+    volume = {"claimName": receipts.parent.name, "mountPath": "/receipts"}
+    warehouse = {"name": "main", "metastore": {"uris": ["thrift://m:9083"]}, "namespaces": ["default"]}
+    warehouse |= {"volume": volume, "receipts": {"location": "/receipts/kept"}}
+    place = tmp_path / "receipts" / "kept"
+    place.mkdir()
+    (receipts / "00000").rename(place / "00000")
+    config = tmp_path / "config.yaml"
+    settings = {"warehouses": [warehouse], "profiles": [], "volumesPath": str(receipts.parent.parent)}
+    config.write_text(json.dumps(settings))
+    assert len(verb("history", "--config", str(config)).stdout.splitlines()) == 4
 
 
 def test_history_verifies_and_says_what_was_altered(receipts: Path) -> None:

@@ -227,6 +227,13 @@ def rules(schema: Schema) -> list[str]:
     return [validation["rule"] for validation in schema.get("x-kubernetes-validations", [])]
 
 
+def test_a_quarantine_is_refused_where_nothing_is_moved() -> None:
+    """The API server says so at once: otherwise a user who wants an undo finds out when it is too late."""
+    template = part(POLICY, "spec")["properties"]["template"]
+    for spec in (part(COMPACTION, "spec"), template):
+        assert "self.mode != 'Never' || !has(self.quarantine)" in rules(spec["properties"]["cleanup"])
+
+
 def test_limits_are_the_models() -> None:
     """The API server refuses more partitions or blockers than the code ever writes."""
     assert part(CLEANUP, "spec")["properties"]["partitions"]["maxItems"] == cleanup.MAX_PARTITIONS
@@ -350,8 +357,9 @@ def test_printer_columns_read_fields_that_exist(resource: Resource) -> None:
     """No column stays empty because of a misspelt path."""
     paths = {path for path, _ in walk(version(resource)["schema"]["openAPIV3Schema"])}
     for column in version(resource)["additionalPrinterColumns"]:
-        path = column["jsonPath"].split("[?")
-        assert path[0] in paths | {".metadata.creationTimestamp"}, column["name"]
+        path, _, rest = column["jsonPath"].partition("[")
+        read = [f"{path}.{name}" for name in re.findall(r"'(\w+)'", rest)] or [path]
+        assert set(read) <= paths | {".metadata.creationTimestamp"}, column["name"]
 
 
 @each_resource

@@ -23,25 +23,57 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
-{{/* The configuration file. Lists and maps are passed through unchanged: values.schema.json and the operator validate them. */}}
+{{/*
+The configuration file. Lists and maps are passed through unchanged: values.schema.json and the operator validate them.
+What a schema cannot express, and would keep the controller from starting, fails here.
+*/}}
 {{- define "compaction-operator.config" -}}
+{{- range $kind := list "warehouses" "profiles" -}}
+{{- $known := dict -}}
+{{- range index $.Values $kind -}}
+{{- if hasKey $known .name -}}
+{{- fail (printf "%s: two have the name %s" $kind .name) -}}
+{{- end -}}
+{{- $_ := set $known .name true -}}
+{{- end -}}
+{{- end -}}
 {{- $profiles := list -}}
 {{- range .Values.profiles -}}
 {{- $own := dict "image" (include "compaction-operator.image" $) "imagePullPolicy" $.Values.image.pullPolicy -}}
 {{- $profiles = append $profiles (merge (dict) . $own) -}}
 {{- end -}}
 {{- $metrics := pick .Values.metrics "enabled" "port" -}}
-{{- $own := dict "profiles" $profiles "metrics" $metrics -}}
+{{- $own := dict "profiles" $profiles "metrics" $metrics "volumesPath" (include "compaction-operator.volumesPath" .) -}}
 {{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" | merge $own | toYaml -}}
 {{- end -}}
 
-{{/* The distinct namespaces of all warehouses, as a JSON object {"items": [...]}. */}}
+{{/*
+The distinct namespaces of all warehouses, as a JSON object {"items": [...], "missing": [...]}. Those that the cluster
+does not have, or deletes, are missing: nothing can be created there, and no upgrade may fail for that. Without a
+cluster (`helm template`, Argo CD) none is missing.
+*/}}
 {{- define "compaction-operator.namespaces" -}}
-{{- $namespaces := list -}}
+{{- $listed := list -}}
 {{- range .Values.warehouses -}}
-{{- $namespaces = concat $namespaces .namespaces -}}
+{{- $listed = concat $listed .namespaces -}}
 {{- end -}}
-{{- dict "items" ($namespaces | uniq | sortAlpha) | toJson -}}
+{{- $items := list -}}
+{{- $missing := list -}}
+{{- $online := lookup "v1" "Namespace" "" "default" -}}
+{{- range $listed | uniq | sortAlpha -}}
+{{- $metadata := (lookup "v1" "Namespace" "" .).metadata | default dict -}}
+{{- if and $online (or (not $metadata.name) $metadata.deletionTimestamp) -}}
+{{- $missing = append $missing . -}}
+{{- else -}}
+{{- $items = append $items . -}}
+{{- end -}}
+{{- end -}}
+{{- dict "items" $items "missing" $missing | toJson -}}
+{{- end -}}
+
+{{/* Where the controller's pod has the claims of all warehouses: each below a folder of its name, at its mount path. */}}
+{{- define "compaction-operator.volumesPath" -}}
+/volumes
 {{- end -}}
 
 {{/*
@@ -55,7 +87,7 @@ Hadoop's configurations and secrets, each once. It fails if two different ones h
 {{- $hdfs := $stores.hdfs | default dict -}}
 {{- $mounts := list -}}
 {{- with $warehouse.volume -}}
-{{- $mounts = append $mounts (dict "kind" "warehouse" "what" (printf "claim %s" .claimName) "path" .mountPath "source" (dict "persistentVolumeClaim" (dict "claimName" .claimName))) -}}
+{{- $mounts = append $mounts (dict "kind" "warehouse" "what" (printf "claim %s" .claimName) "path" (printf "%s/%s%s" (include "compaction-operator.volumesPath" $) .claimName .mountPath) "source" (dict "persistentVolumeClaim" (dict "claimName" .claimName))) -}}
 {{- end -}}
 {{- if $hdfs -}}
 {{- $mounts = append $mounts (dict "kind" "hadoop" "what" (printf "ConfigMap %s" $hdfs.configMap) "path" ($hdfs.mountPath | default "/etc/hadoop/conf") "source" (dict "configMap" (dict "name" $hdfs.configMap))) -}}
@@ -92,4 +124,32 @@ Hadoop's configurations and secrets, each once. It fails if two different ones h
 {{- end -}}
 {{- end -}}
 {{- $files | uniq | join ":" -}}
+{{- end -}}
+
+{{/*
+Fails if the cluster has CRDs that are not this release's: Helm would only say that it cannot import them. CRDs outlive
+the release that made them.
+*/}}
+{{- define "compaction-operator.requireOwnCrds" -}}
+{{- $release := .Release -}}
+{{- $names := list -}}
+{{- $owners := list -}}
+{{- range $path, $_ := .Files.Glob "files/crds/*.yaml" -}}
+{{- $name := ($.Files.Get $path | fromYaml).metadata.name -}}
+{{- $names = append $names $name -}}
+{{- with lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" $name -}}
+{{- $annotations := .metadata.annotations | default dict -}}
+{{- $owner := index $annotations "meta.helm.sh/release-name" | default "" -}}
+{{- $namespace := index $annotations "meta.helm.sh/release-namespace" | default "" -}}
+{{- if or (ne $owner $release.Name) (ne $namespace $release.Namespace) -}}
+{{- $owners = append $owners (ternary (printf "release %s in namespace %s" $owner $namespace) "no release of Helm" (ne $owner "")) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if $owners -}}
+{{- $every := join " " $names -}}
+{{- $label := printf "kubectl label --overwrite crd %s app.kubernetes.io/managed-by=Helm" $every -}}
+{{- $annotate := printf "kubectl annotate --overwrite crd %s meta.helm.sh/release-name=%s meta.helm.sh/release-namespace=%s" $every $release.Name $release.Namespace -}}
+{{- fail (printf "the CRDs of this cluster belong to %s. If that operator still runs, install this one with crds.install=false, for namespaces of its own. If it is gone, give the CRDs to this release, and try again:\n%s\n%s" (join " and " (uniq $owners)) $label $annotate) -}}
+{{- end -}}
 {{- end -}}

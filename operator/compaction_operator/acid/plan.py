@@ -168,6 +168,18 @@ def plan_compaction(
     )
 
 
+def why_nothing(plan: CompactionPlan) -> str:
+    """Return why a plan for whole directories has no outputs: what was found, and what its type merges."""
+    deltas = " and ".join(delta.name for delta in plan.deltas)
+    if deltas:
+        why = f"a Minor merges two or more deltas of a kind, and there is only {deltas}"
+    else:
+        why = f"there is no delta above {plan.best_base.name}" if plan.best_base else "there is no delta"
+    mark, found = plan.highest_write_id, map(parse_directory, plan.seen)
+    waits = any(one is not None and one.max_write_id > mark for one in found)
+    return f"{why}; what lies above write id {mark} waits for an open write" if waits else why
+
+
 def _at_or_below_watermark(listing: Listing, write_ids: ValidWriteIdList) -> Listing:
     def stays(name: str) -> bool:
         found = parse_directory(name)

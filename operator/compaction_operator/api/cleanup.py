@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from compaction_operator.api.compaction import CleanupOptions, Forecast, TableRef, Totals
+from compaction_operator.api.compaction import CleanupOptions, CleanupPhase, Forecast, TableRef, Totals
 from compaction_operator.api.conditions import Condition
 from compaction_operator.api.model import ReadModel
 
@@ -99,20 +99,6 @@ class CompactionCleanupSpec(CleanupOptions):
     approved: bool = False
 
 
-class CleanupPhase(StrEnum):
-    """One word for `kubectl get`: a summary of the conditions, never read by the controller."""
-
-    PENDING = "Pending"
-    WAITING = "WaitingForReaders"
-    GRACE = "GracePeriod"
-    APPROVAL = "WaitingForApproval"
-    DELETING = "Deleting"
-    QUARANTINED = "Quarantined"
-    SUSPENDED = "Suspended"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-
-
 class ReaderBaseline(ReadModel):
     """The older readers: stored once, after a listing showed that the outputs are published."""
 
@@ -137,10 +123,11 @@ class BlockerHealth(StrEnum):
 
 
 class Blocker(ReadModel):
-    """One reader of the baseline that is still active. Times are RFC 3339."""
+    """One reader of the baseline that is still active. Times are RFC 3339. `txn_id` is the transaction of a lock."""
 
     kind: BlockerKind
     id: int
+    txn_id: int | None = None
     user: str
     host: str
     agent: str | None = None
@@ -149,9 +136,10 @@ class Blocker(ReadModel):
     health: BlockerHealth | None = None
 
     def __str__(self) -> str:
+        of_txn = f" (transaction {self.txn_id})" if self.txn_id else ""
         since = f" since {self.since}" if self.since else ""
         leaked = " (likely leaked)" if self.health is BlockerHealth.LIKELY_LEAKED else ""
-        return f"{self.kind.lower()} {self.id} of {self.user}@{self.host}{since}{leaked}"
+        return f"{self.kind.lower()} {self.id}{of_txn} of {self.user}@{self.host}{since}{leaked}"
 
 
 class PublishedState(StrEnum):
@@ -186,10 +174,12 @@ class PartitionStatus(ReadModel):
 class CompactionCleanupStatus(ReadModel):
     """The state of a cleanup. Times are RFC 3339. An unset time has not occurred yet, or must be determined again.
 
-    `waited_for` are the blockers that were seen at any time, at most MAX_BLOCKERS; they stay when they are gone.
+    `operator` is the namespace of the operator that handles it. `waited_for` are the blockers that were seen at any
+    time, at most MAX_BLOCKERS; they stay when they are gone.
     """
 
     observed_generation: int | None = None
+    operator: str | None = None
     phase: CleanupPhase = CleanupPhase.PENDING
     conditions: tuple[Condition, ...] = ()
     driver_lost_time: str | None = None

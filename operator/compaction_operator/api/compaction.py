@@ -114,6 +114,20 @@ class CleanupOptions(ReadModel):
     quarantine: Duration | None = None
 
 
+class CleanupPhase(StrEnum):
+    """One word for `kubectl get`: a summary of the conditions, never read by the controller."""
+
+    PENDING = "Pending"
+    WAITING = "WaitingForReaders"
+    GRACE = "GracePeriod"
+    APPROVAL = "WaitingForApproval"
+    DELETING = "Deleting"
+    QUARANTINED = "Quarantined"
+    SUSPENDED = "Suspended"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
 class DriverResources(ReadModel):
     """The driver pod: cores as Spark counts them, which are also its CPU request, and memory as a Spark size."""
 
@@ -268,6 +282,12 @@ class Why(ReadModel):
     message: Message = ""
 
 
+class Obstacle(Why):
+    """What keeps the pods of an attempt from starting, and since when."""
+
+    since: str | None = None
+
+
 class BackOff(Why):
     """Why no attempt starts before `nextAttemptTime`.
 
@@ -283,21 +303,26 @@ class BackOff(Why):
 class TableCompactionStatus(ReadModel):
     """The state of a compaction.
 
+    - `operator` is the namespace of the operator that handles it.
     - `attempt` is written before the Job of that attempt is created.
     - `location` is a Hudi table's location, known before its first attempt, because one table may have several names.
     - `ending` is written before the Job is deleted of an attempt that exceeded its deadline or lost its driver.
+    - `oom_killed` means that a driver ran out of memory: those of later attempts get more.
+    - `cleanup_phase` is that of the cleanup that needs attention most, and changes after the end, too.
     - `forecast` and `cpu_milliseconds`, the CPU time that the tasks took, are of the same partitions as `totals`.
     """
 
     observed_generation: int | None = None
+    operator: str | None = None
     phase: Phase = Phase.PENDING
     conditions: tuple[Condition, ...] = ()
     location: str | None = None
     attempt: int = 0
     failed_attempts: int = Field(default=0, description="attempts that count against retry.maxAttempts")
+    oom_killed: bool = False
     job: str | None = None
     attempt_start_time: str | None = None
-    pod_trouble: Why | None = None
+    pod_trouble: Obstacle | None = None
     ending: Why | None = None
     progress: ProgressStatus | None = None
     next_attempt_time: str | None = None
@@ -305,6 +330,7 @@ class TableCompactionStatus(ReadModel):
     start_time: str | None = None
     completion_time: str | None = None
     cleanups: tuple[str, ...] = ()
+    cleanup_phase: CleanupPhase | None = None
     totals: Totals | None = None
     forecast: Forecast | None = None
     cpu_milliseconds: int | None = None

@@ -10,6 +10,9 @@ from compaction_operator.api.model import ReadModel
 
 SUCCEEDED = "Succeeded"
 """The condition type that reports how a resource ended, or what it waits for."""
+COMPLETE = "Complete"
+FAILED = "Failed"
+"""The condition types of an end, as a Job has them: one of the two is True then, and both are absent before."""
 
 
 class ConditionStatus(StrEnum):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from compaction_operator.api.compaction import Readers
+from compaction_operator.api.compaction import CleanupMode, Readers
 from compaction_operator.api.model import Duration, Model, Size
 from compaction_operator.api.policy import Template
 from compaction_operator.api.stores import (
@@ -125,6 +125,14 @@ class QueuePool(Model):
     interval: Duration = Field(default=5.0, gt=0)
     ttl: Duration = 86400.0
 
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        """The API server would refuse each TableCompaction."""
+        cleanup = self.template.cleanup
+        if cleanup.mode is CleanupMode.NEVER and cleanup.quarantine is not None:
+            raise ValueError("template.cleanup: mode Never moves and deletes nothing; leave it or the quarantine out")
+        return self
+
 
 class Warehouse(Model):
     """One Hive warehouse, and the namespaces and databases that may use it.
@@ -202,10 +210,10 @@ class Warehouse(Model):
                     f"stores.hdfs.kerberos.{name}: only the metastore's secret has {file}; set hdfs.secret"
                 )
 
-    def mounts(self) -> Iterator[tuple[str, str]]:
-        """Yield the path of each thing that a pod mounts, and what it is."""
+    def mounts(self, *, root: str = "") -> Iterator[tuple[str, str]]:
+        """Yield the path of each thing that a pod mounts, and what it is. The volume's lies below `root`."""
         if self.volume:
-            yield self.volume.mount_path, f"claim {self.volume.claim_name}"
+            yield f"{root}{self.volume.mount_path}", f"claim {self.volume.claim_name}"
         if self.stores.hdfs:
             yield self.stores.hdfs.mount_path, f"ConfigMap {self.stores.hdfs.config_map}"
         for secret in filter(None, (self.metastore.secret, *self.stores.secrets().values())):
@@ -232,7 +240,9 @@ MAX_AUTO_EXECUTORS = 4
 class SparkProfile(Model):
     """The code and settings of a job's pods. Only the administrator may choose them.
 
-    `max_auto_executors` limits the executors of a compaction that leaves their number to the driver.
+    `max_auto_executors` limits the executors of a compaction that leaves their number to the driver. `start_timeout` is
+    how long an attempt waits for its pods to start. `oom_memory_factor` is how many times the memory the driver's pods
+    get after one ran out of it.
     """
 
     name: str
@@ -246,6 +256,8 @@ class SparkProfile(Model):
     executor_cpu_request: str | None = None
     task_memory: Size = 512 * 1024**2
     max_auto_executors: int = Field(default=MAX_AUTO_EXECUTORS, ge=0)
+    start_timeout: Duration = Field(default=1800.0, gt=0)
+    oom_memory_factor: float = Field(default=1.5, ge=1, le=16)
 
 
 class CleanupSettings(Model):
@@ -271,7 +283,12 @@ class MetricsSettings(Model):
 
 
 class OperatorConfig(Model):
-    """The controller's whole configuration file."""
+    """The controller's whole configuration file.
+
+    `volumes_path` is where the controller's pod has the claims of all warehouses: below it, in a folder with the
+    claim's name, each has its mount path. So warehouses with different claims may have one mount path. Without it each
+    claim lies at its mount path, as in drivers and executors.
+    """
 
     warehouses: tuple[Warehouse, ...]
     profiles: tuple[SparkProfile, ...]
@@ -279,13 +296,21 @@ class OperatorConfig(Model):
     metrics: MetricsSettings = MetricsSettings()
     max_concurrent_jobs: int = Field(default=10, ge=1)
     job_ttl: Duration = 3600.0
+    volumes_path: MountPath | None = None
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
         """The controller's pod mounts what all warehouses need."""
-        _require_one_each(mount for warehouse in self.warehouses for mount in warehouse.mounts())
+        _require_names_once("warehouses", (warehouse.name for warehouse in self.warehouses))
+        _require_names_once("profiles", (profile.name for profile in self.profiles))
+        _require_one_each(mount for one in self.warehouses for mount in one.mounts(root=self.volume_root(one)))
         self._require_one_warehouse_a_pool()
         return self
+
+    def volume_root(self, warehouse: Warehouse) -> str:
+        """Return the folder that stands for `/` in a warehouse's paths in the controller's pod; empty: none does."""
+        volume = warehouse.volume
+        return f"{self.volumes_path}/{volume.claim_name}" if self.volumes_path and volume else ""
 
     def _require_one_warehouse_a_pool(self) -> None:
         places, known = self.metastores(), dict[tuple[str, str], str]()
@@ -317,9 +342,21 @@ class OperatorConfig(Model):
         known = self.warehouse(warehouse)
         return known is not None and known.allows_namespace(namespace) and known.allows_database(database)
 
+    def serves(self, namespace: str) -> bool:
+        """Whether any warehouse lists the namespace. What lies in others may belong to another operator."""
+        return any(warehouse.allows_namespace(namespace) for warehouse in self.warehouses)
+
     def profile(self, name: str) -> SparkProfile | None:
         """Return the Spark profile of that name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)
+
+
+def _require_names_once(kind: str, names: Iterable[str]) -> None:
+    known = set[str]()
+    for name in names:
+        if name in known:
+            raise ValueError(f"{kind}: two have the name {name}")
+        known.add(name)
 
 
 def _require_one_each(mounts: Iterable[tuple[str, str]]) -> None:

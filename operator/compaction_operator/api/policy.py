@@ -207,9 +207,10 @@ class Budget(ReadModel):
 
 
 class CompactionPolicyStatus(ReadModel):
-    """What the last look found."""
+    """What the last look found. `operator` is the namespace of the operator that handles the policy."""
 
     observed_generation: int | None = None
+    operator: str | None = None
     conditions: tuple[Condition, ...] = ()
     last_look_time: str | None = None
     tables: TableCounts | None = None

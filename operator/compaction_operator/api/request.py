@@ -74,8 +74,19 @@ class Reason(StrEnum):
     TABLE_CHANGED = "TableChanged"
     VERIFICATION_FAILED = "VerificationFailed"
     UNREADABLE_FILE = "UnreadableFile"
+    JOB_NOT_CREATED = "JobNotCreated"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    UNSCHEDULABLE = "Unschedulable"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    POD_NOT_STARTED = "PodNotStarted"
+    EXECUTORS_NOT_STARTED = "ExecutorsNotStarted"
+    SUSPENDED = "Suspended"
     JOB_GONE = "JobGone"
     INTERRUPTED = "Interrupted"
+    EVICTED = "Evicted"
+    PREEMPTED = "Preempted"
+    NODE_GONE = "NodeGone"
+    OOM_KILLED = "OOMKilled"
     DRIVER_LOST = "DriverLost"
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     DRIVER_FAILED = "DriverFailed"
@@ -120,8 +131,18 @@ WAITING_REASONS = frozenset(
         Reason.IN_COMPACTION_QUEUE,
         Reason.WAITING_FOR_LEASE,
         Reason.WAITING_FOR_INSTANT,
+        Reason.JOB_NOT_CREATED,
+        Reason.QUOTA_EXCEEDED,
+        Reason.UNSCHEDULABLE,
+        Reason.IMAGE_PULL_FAILED,
+        Reason.POD_NOT_STARTED,
+        Reason.EXECUTORS_NOT_STARTED,
+        Reason.SUSPENDED,
         Reason.JOB_GONE,
         Reason.INTERRUPTED,
+        Reason.EVICTED,
+        Reason.PREEMPTED,
+        Reason.NODE_GONE,
         Reason.DRIVER_LOST,
     }
 )

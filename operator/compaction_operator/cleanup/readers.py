@@ -59,6 +59,7 @@ def blockers(
 ) -> tuple[Blocker, ...]:
     """Return the readers of the baseline that are still there: its locks, then its transactions, oldest first.
 
+    A transaction whose lock is listed is not listed again: it is the same reader.
     With `Readers.LOCKS` transactions do not count, which is known to be unsafe. With LOCKS_AND_OWN_TRANSACTIONS,
     transactions that have locked only other tables do not count (look_at_all states what that assumes). Later readers
     never block, so new readers cannot starve a cleanup.
@@ -67,9 +68,10 @@ def blockers(
     held = {lock.lock_id: lock for lock in world.locks if lock.lock_id in ids}
     by_txn = {txn.txn: txn for txn in world.txns.open}
     older = [] if readers is Readers.LOCKS else _older_transactions(baseline, world, readers)
+    others = [txn for txn in older if txn not in {lock.txn for lock in held.values()}]
     return (
         *(_lock_blocker(held[lock_id], by_txn.get(held[lock_id].txn), now) for lock_id in sorted(held)),
-        *(_blocker(BlockerKind.TRANSACTION, txn, by_txn[txn], since=by_txn[txn].started, now=now) for txn in older),
+        *(_blocker(BlockerKind.TRANSACTION, txn, by_txn[txn], since=by_txn[txn].started, now=now) for txn in others),
     )
 
 
@@ -131,7 +133,8 @@ def _values(name: str) -> dict[str, str]:
 def _lock_blocker(lock: LockInfo, txn: TxnInfo | None, now: datetime) -> Blocker:
     # The metastore keeps the heartbeats of a transaction's locks with the transaction, and reports 0 for the locks.
     held = replace(lock, last_heartbeat=txn.last_heartbeat) if txn and not lock.last_heartbeat else lock
-    return _blocker(BlockerKind.LOCK, lock.lock_id, held, since=lock.acquired_at, now=now)
+    found = _blocker(BlockerKind.LOCK, lock.lock_id, held, since=lock.acquired_at, now=now)
+    return found.model_copy(update={"txn_id": lock.txn or None})
 
 
 def _blocker(

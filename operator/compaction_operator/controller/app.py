@@ -18,7 +18,7 @@ from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.compaction import PREFLIGHTS
-from compaction_operator.controller.kube.client import PAGE, THREADS, Kube, KubeError, connect
+from compaction_operator.controller.kube.client import PAGE, THREADS, Kube, KubeError, connect, own_namespace
 from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import utc_now
@@ -67,7 +67,14 @@ def _controller(config: OperatorConfig, kube: Kube) -> tuple[Controller, Pools]:
     )
     work = Work(config, clock=utc_now)
     controller = Controller(
-        config, kube=kube, work=work, pools=pools, clock=utc_now, ticks=time.monotonic, metrics=metrics
+        config,
+        kube=kube,
+        work=work,
+        pools=pools,
+        clock=utc_now,
+        ticks=time.monotonic,
+        metrics=metrics,
+        identity=own_namespace(),
     )
     if config.metrics.enabled:
         serve(config.metrics.port, registry=metrics.registry, why=controller.why)

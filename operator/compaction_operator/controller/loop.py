@@ -22,6 +22,7 @@ from compaction_operator.controller.kube.resources import Cleanup, Key, Resource
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.ownership import Ownership
 from compaction_operator.controller.policies import PolicyRunner, Question
 from compaction_operator.controller.queues import QueueRunner
 from compaction_operator.controller.services import Services
@@ -42,11 +43,14 @@ STALE = 100
 CALM = 4
 """Compactions without a turn to look at at a time: however many are new, what can go on goes first."""
 GATHER_PAUSE = 1.0
-"""Seconds to wait for further news of a driver, so that a talkative driver costs no more than others."""
+"""Seconds to wait for further news of a driver or a cleanup, so that a talkative one costs no more than others."""
 
 
 class Controller:
-    """The controller's in-memory state; all of it can be rebuilt from the API server."""
+    """The controller's in-memory state; all of it can be rebuilt from the API server.
+
+    `identity` tells this operator from others in the cluster: see Ownership.
+    """
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class Controller:
         clock: Clock,
         ticks: Callable[[], float],
         metrics: Metrics,
+        identity: str = "",
     ) -> None:
         self._kube = kube
         self._work = work
@@ -65,14 +70,17 @@ class Controller:
         self._clock = clock
         self._ticks = ticks
         self._metrics = metrics
-        self._cache = Cache(config.metastores())
+        ownership = Ownership(config, identity)
+        self._cache = Cache(config.metastores(), ours=ownership.has)
         self._history = History(kube, self._cache, pools.kube)
         self._queue: WorkQueue[Key] = WorkQueue(self._rank)
         self._calm: set[Key] = set()
         self._reader_watch = ReaderWatch()
         self._turns = Turns(self._cache, config)
-        self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks)
-        services = Services(config, self._cache, self._cluster, work, pools, clock, ticks, metrics)
+        self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks, identity=identity)
+        services = self._services = Services(
+            config, ownership, self._cache, self._cluster, work, pools, clock, ticks, metrics
+        )
         self._compactions = CompactionReconciler(services, self._turns)
         self._cleanups = CleanupReconciler(services, self._reader_watch)
         self._policies = PolicyRunner(services)
@@ -246,9 +254,13 @@ class Controller:
             self._wake_compaction(resource)
 
     def _wake_compaction(self, cleanup: Cleanup) -> None:
+        """Let a compaction judge its attempt, or show the new phase once its end is written, of all changes at once."""
         key = Key(ResourceKind.COMPACTION, cleanup.meta.namespace, cleanup.spec.compaction.name)
+        compaction = self._cache.compactions.get(key)
         if key in self._cache.running:
             self._add(key)
+        elif compaction is not None and compaction.ended and compaction.status.cleanup_phase != cleanup.status.phase:
+            self._add(key, after=GATHER_PAUSE)
 
     def _wake_waiting(self) -> None:
         for key in self._turns.wake(self._clock()):
@@ -356,7 +368,7 @@ class Controller:
             except Exception as error:
                 log.exception("the look at warehouse %s failed", warehouse)
                 answers = dict.fromkeys(tables, Trouble(type(error).__name__, str(error)))
-        self._metrics.not_answered(warehouse, "look", any(isinstance(answer, Trouble) for answer in answers.values()))
+        self._report(warehouse, "look", next((one for one in answers.values() if isinstance(one, Trouble)), None))
         for key in self._reader_watch.finish(answers, now=self._clock()):
             self._add(key)
         self._wake.set()
@@ -375,4 +387,10 @@ class Controller:
             return
         finally:
             self._sweeping.discard(warehouse)
-        self._metrics.not_answered(warehouse, "sweep", trouble)
+        self._report(warehouse, "sweep", trouble)
+
+    def _report(self, warehouse: str, operation: str, trouble: Trouble | None) -> None:
+        """Report how a call ended that always asks the metastore: only such a call shows the end of an outage."""
+        self._services.report(warehouse, operation, trouble)
+        if trouble is None:
+            self._services.outages.over(warehouse)

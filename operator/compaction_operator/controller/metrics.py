@@ -71,10 +71,9 @@ class Metrics:
         with self.look_seconds.labels(warehouse).time():
             yield
 
-    def not_answered(self, warehouse: str, operation: str, trouble: object) -> None:
-        """Count a failed call to a metastore or storage, if there was trouble."""
-        if trouble:
-            self.errors.labels(warehouse, operation).inc()
+    def not_answered(self, warehouse: str, operation: str) -> None:
+        """Count a failed call to a metastore or storage."""
+        self.errors.labels(warehouse, operation).inc()
 
     def deleted(self, before: Cleanup, after: Cleanup) -> None:
         """Count the deletions that a written status adds to the previous one."""

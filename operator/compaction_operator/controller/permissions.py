@@ -89,9 +89,15 @@ def _table_refusal(spec: TableCompactionSpec, warehouse: Warehouse) -> DriverRes
             return None
     except StorageError as error:
         return _refused(Reason.NOT_ALLOWED, f"table.location {error}")
-    allowed = ", ".join(warehouse.hudi.locations) or "nothing"
-    message = f"table.location {location} is not allowed; warehouse {spec.warehouse} allows locations below: {allowed}"
-    return _refused(Reason.NOT_ALLOWED, message)
+    return _refused(Reason.NOT_ALLOWED, f"table.location {location} is not allowed{_allowed_below(warehouse)}")
+
+
+def _allowed_below(warehouse: Warehouse) -> str:
+    """Return the rest of a refusal's message: where tables may be named by location, or how else to name them."""
+    if warehouse.hudi.locations:
+        return f"; warehouse {warehouse.name} allows locations below: {', '.join(warehouse.hudi.locations)}"
+    lacking = f": warehouse {warehouse.name} lists no folder in hudi.locations"
+    return f"{lacking}; name the table by database and name"
 
 
 def _queue_refusal(compaction: Compaction, warehouse: Warehouse) -> DriverResult | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from compaction_operator.api.config import OperatorConfig
@@ -13,6 +13,8 @@ from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.kube.resources import ResourceT
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.outages import Outages
+from compaction_operator.controller.ownership import Ownership
 from compaction_operator.controller.work import Work
 
 A = TypeVar("A")
@@ -25,6 +27,7 @@ class Services:
     """Configuration, caches and adapters that both reconcilers share."""
 
     config: OperatorConfig
+    ownership: Ownership
     cache: Cache
     cluster: Cluster
     work: Work
@@ -32,13 +35,25 @@ class Services:
     clock: Clock
     ticks: Callable[[], float]
     metrics: Metrics
+    outages: Outages = field(default_factory=Outages)
 
     async def ask(
         self, resource: ResourceT, operation: str, work: Callable[[ResourceT], A], *, pool: Executor | None = None
     ) -> A:
-        """Run a blocking call in a worker thread, and count it if it failed."""
+        """Run a blocking call in a worker thread, and report it if it failed."""
         warehouse = resource.spec.warehouse
         answer = await run_in(pool or self.pools.of_warehouse(warehouse).tables, work, resource)
-        unavailable = isinstance(answer, Preflight) and answer.reason in UNAVAILABLE
-        self.metrics.not_answered(warehouse, operation, unavailable or isinstance(answer, Trouble))
+        self.report(warehouse, operation, _trouble(answer))
         return answer
+
+    def report(self, warehouse: str, operation: str, trouble: Trouble | None) -> None:
+        """Count a failed call, and log the beginning of an outage."""
+        if trouble is not None:
+            self.metrics.not_answered(warehouse, operation)
+            self.outages.note(warehouse, trouble)
+
+
+def _trouble(answer: object) -> Trouble | None:
+    if isinstance(answer, Preflight) and answer.reason in UNAVAILABLE:
+        return Trouble(answer.reason, answer.message)
+    return answer if isinstance(answer, Trouble) else None

@@ -50,7 +50,7 @@ class StoreCheck:
         found = await run_in(self._pools.of_warehouse(warehouse).tables, self._work.check_store, warehouse, folder)
         if isinstance(found, Trouble):
             log.warning("warehouse %s: its store at %s does not answer: %s", warehouse, folder, found.message)
-            self._metrics.not_answered(warehouse, "store", found)
+            self._metrics.not_answered(warehouse, "store")
             self._unknown.append((warehouse, folder))
             return
         if found is None:

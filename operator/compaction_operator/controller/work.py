@@ -14,7 +14,6 @@ from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import CompactionPolicySpec
 from compaction_operator.api.request import Reason
-from compaction_operator.api.stores import StoreSettings
 from compaction_operator.cleanup.attempt import (
     Attempt,
     Holdings,
@@ -117,12 +116,12 @@ class Work:
         *,
         clock: Clock,
         connect: Callable[[Metastore], MetastoreClient] = MetastoreClient,
-        stores: Callable[[StoreSettings], OpenStorage] = lambda settings: Stores(settings).open,
+        stores: Callable[[Warehouse], OpenStorage] | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
         self._connect = connect
-        self._connect_stores = stores
+        self._connect_stores = stores or (lambda one: Stores(one.stores, root=config.volume_root(one)).open)
         self._clients: dict[str, MetastoreClient] = {}
         self._stores: dict[str, OpenStorage] = {}
         self._books: dict[str, ReceiptBook] = {}
@@ -469,7 +468,7 @@ class Work:
         known = self._warehouse(warehouse)
         with self._lock:
             if warehouse not in self._stores:
-                self._stores[warehouse] = self._connect_stores(known.stores)
+                self._stores[warehouse] = self._connect_stores(known)
             return self._stores[warehouse]
 
     def _warehouse(self, name: str) -> Warehouse:

@@ -139,12 +139,13 @@ def _runner(
     request: JobRequest, environment: Mapping[str, str], limits: Limits, *, tell: Callable[[str], None]
 ) -> PlacedRunner:
     def spark(executors: int) -> SparkRunner:
-        chosen = executors > 0 and not request.spark.executors.asked
+        asked = request.spark.executors.asked
         return SparkRunner(
             lambda: spark_context(request, environment, executors=executors),
             slots=slots(request, executors=executors),
             task_bytes=task_bytes(request.profile.task_memory),
-            patience=EXECUTOR_WAIT_SECONDS if chosen else None,
+            patience=(request.profile.start_timeout if asked else EXECUTOR_WAIT_SECONDS) if executors else None,
+            replaceable=not asked,
         )
 
     return PlacedRunner(limits, spark=spark, tell=tell)

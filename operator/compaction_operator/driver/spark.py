@@ -22,6 +22,18 @@ ENDLESS = 2**31 - 1
 With Auto the driver gives up itself: it waits for the first executor, and does the work without any if none comes.
 """
 
+FEW_RIGHTS = {
+    "spark.kubernetes.executor.disableConfigMap": "true",
+    "spark.kubernetes.driver.service.deleteOnTermination": "false",
+    "spark.kubernetes.driver.ownPersistentVolumeClaim": "false",
+    "spark.kubernetes.driver.reusePersistentVolumeClaim": "false",
+}
+"""Settings with which Spark touches no object but pods: KubernetesClusterSchedulerBackend, ExecutorPodsAllocator.
+
+By default it lists and deletes config maps, services and claims by label, which takes a right on all of a namespace.
+There are none: executors get their settings from the driver, whose pod they reach by its address.
+"""
+
 LISTS = {
     "spark.jars": ",",
     "spark.sql.extensions": ",",
@@ -132,6 +144,7 @@ def _executor_settings(request: JobRequest, environment: Mapping[str, str], inst
         "spark.kubernetes.executor.podTemplateContainerName": EXECUTOR_CONTAINER,
         "spark.kubernetes.executor.request.cores": request.profile.executor_cpu_request or str(executors.cores),
         "spark.kubernetes.executor.podNamePrefix": request.job[:47].rstrip("-"),
+        **FEW_RIGHTS,
     }
 
 

@@ -80,7 +80,8 @@ def require_compactable(table: Table) -> None:
     if not table.is_acid:
         raise Refused(Reason.UNSUPPORTED_TABLE, f"table {ref}: its transactional_properties are not 'default'")
     if not table.is_orc:
-        raise Refused(Reason.NOT_ORC, f"table {ref} is not stored as ORC but as {table.input_format}")
+        formats = f"its input format is {table.input_format} and its serde {table.serde}"
+        raise Refused(Reason.NOT_ORC, f"table {ref} is not stored as ORC: {formats}")
 
 
 def require_complete(table: Table, of_database: Mapping[str, str]) -> None:

@@ -1,4 +1,7 @@
-"""Storage on local disk or a mounted volume. Every directory is opened from the root, without following links."""
+"""Storage on local disk or a mounted volume. Every directory is opened from the root, without following links.
+
+The controller has the volumes of several warehouses, which may have equal paths: each lies below a folder of its own.
+"""
 
 import errno
 import os
@@ -31,7 +34,14 @@ _READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _NO_LINKS
 
 
 class LocalStorage:
-    """Storage for `file:` URIs and absolute paths."""
+    """Storage for `file:` URIs and absolute paths. `root` is the folder that stands for `/`."""
+
+    def __init__(self, root: str = "") -> None:
+        self._root = root
+
+    def path(self, location: str) -> str:
+        """Return the path at which this process has a location. Raises StorageError unless it is a `file:` location."""
+        return f"{self._root}{local_path(location)}"
 
     @property
     def abilities(self) -> Abilities:
@@ -45,12 +55,12 @@ class LocalStorage:
 
     def list(self, path: str) -> Entries:
         """Return a directory's direct children sorted by name."""
-        with _errors_name(path), _directory(path) as directory:
+        with _errors_name(path), _directory(self.path(path)) as directory:
             return _scan(directory)
 
     def list_partition(self, path: str) -> Listing:
         """Return what Hive would examine. Raises StorageError for a symbolic link."""
-        with _errors_name(path), _directory(path) as directory:
+        with _errors_name(path), _directory(self.path(path)) as directory:
             entries = [entry for entry in _scan(directory) if not is_hidden(entry.name)]
             _refuse_others(entries, path)
             return Listing(
@@ -68,12 +78,12 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes:
         """Return a file's content."""
-        with _errors_name(path), _parent(path) as (parent, name), _open_file(parent, name) as file:
+        with _errors_name(path), _parent(self.path(path)) as (parent, name), _open_file(parent, name) as file:
             return file.read()
 
     def write(self, path: str, data: bytes) -> None:
         """Create a file atomically: write it under a hidden name, then rename it."""
-        with _errors_name(path), _parent(path) as (parent, name):
+        with _errors_name(path), _parent(self.path(path)) as (parent, name):
             hidden = f".{name}.{uuid.uuid4().hex}"
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS
             try:
@@ -89,7 +99,7 @@ class LocalStorage:
 
     def make_directory(self, path: str) -> None:
         """Create a directory in an existing one."""
-        with _errors_name(path), _parent(path) as (parent, name):
+        with _errors_name(path), _parent(self.path(path)) as (parent, name):
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=parent)
             os.close(_open_inner(parent, name, path))
@@ -100,31 +110,31 @@ class LocalStorage:
         NB: it uses absolute paths. A rename relative to an open directory would succeed even after a fence renamed that
         directory. The fence must win over a driver that was paused right here.
         """
-        with _errors_name(source), _parent(source) as (parent, name):
+        with _errors_name(source), _parent(self.path(source)) as (parent, name):
             os.stat(name, dir_fd=parent, follow_symlinks=False)
-        with _errors_name(target), _parent(target):
+        with _errors_name(target), _parent(self.path(target)):
             try:
-                rename_no_replace(local_path(source), local_path(target))
+                rename_no_replace(self.path(source), self.path(target))
             except FileNotFoundError as error:
                 raise NotFoundError(f"{source} no longer exists") from error
 
     def sync(self, path: str) -> None:
         """Make a file or directory tree durable."""
-        with _errors_name(path), _parent(path) as (parent, name):
+        with _errors_name(path), _parent(self.path(path)) as (parent, name):
             _sync(parent, name)
 
     def publish(self, source: str, target: str) -> None:
         """Make the data durable, rename it, then make the name durable."""
         self.sync(source)
         self.rename(source, target)
-        with _errors_name(target), _directory(local_path(target).rpartition("/")[0] or "/") as directory:
+        with _errors_name(target), _directory(self.path(target).rpartition("/")[0] or "/") as directory:
             os.fsync(directory)
 
     def delete_tree(self, path: str) -> int:
         """Delete leaf by leaf relative to open directories, so that a link swapped in meanwhile is never followed."""
         with _errors_name(path):
             try:
-                with _parent(path) as (parent, name):
+                with _parent(self.path(path)) as (parent, name):
                     if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                         raise StorageError(f"{path} is a symbolic link and is not deleted")
                     return _delete(parent, name)
@@ -133,7 +143,7 @@ class LocalStorage:
 
     def remove_if_empty(self, path: str) -> None:
         """Remove an empty directory."""
-        with _errors_name(path), suppress(FileNotFoundError, NotFoundError), _parent(path) as (parent, name):
+        with _errors_name(path), suppress(FileNotFoundError, NotFoundError), _parent(self.path(path)) as (parent, name):
             try:
                 os.rmdir(name, dir_fd=parent)
             except OSError as error:
@@ -144,7 +154,7 @@ class LocalStorage:
         """Whether the path exists."""
         with _errors_name(path):
             try:
-                with _parent(path) as (parent, name):
+                with _parent(self.path(path)) as (parent, name):
                     os.stat(name, dir_fd=parent, follow_symlinks=False)
             except FileNotFoundError:
                 return False
@@ -168,7 +178,7 @@ def _open_each(path: str) -> int:
     """Open a directory component by component. The caller must close it."""
     directory = os.open("/", _PASS_THROUGH)
     reached = ""
-    for name in components(local_path(path)):
+    for name in components(path):
         reached = f"{reached}/{name}"
         try:
             inner = _open_inner(directory, name, reached)
@@ -204,7 +214,7 @@ def _directory(path: str) -> Iterator[int]:
 @contextmanager
 def _parent(path: str) -> Iterator[tuple[int, str]]:
     """Yield the descriptor of a path's parent directory, and the path's last name."""
-    above, _, name = local_path(path).rpartition("/")
+    above, _, name = path.rpartition("/")
     if not name:
         raise StorageError(f"{path}: this operation is not possible on the root directory")
     directory = _open_each(above or "/")

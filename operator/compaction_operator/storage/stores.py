@@ -38,12 +38,15 @@ class LocalFile:
 
 
 class Stores:
-    """The stores of one warehouse. Thread-safe; each store is connected once."""
+    """The stores of one warehouse. Thread-safe; each store is connected once.
 
-    def __init__(self, settings: StoreSettings) -> None:
+    `root` is the folder that stands for `/` in the paths of its volume.
+    """
+
+    def __init__(self, settings: StoreSettings, *, root: str = "") -> None:
         self._settings = settings
         self._lock = threading.Lock()
-        self._local = LocalStorage()
+        self._local = LocalStorage(root)
         self._remote: dict[tuple[str, str], HdfsStorage | S3Storage] = {}
 
     def open(self, uri: str) -> Storage:
@@ -54,13 +57,13 @@ class Stores:
         """Return a file to read as often as needed: a remote one as it is now. Raises OSError."""
         location = Location.parse(path)
         storage = self._remote_of(location)
-        return files.RemoteFile(storage, path) if storage else LocalFile(Path(location.path))
+        return files.RemoteFile(storage, path) if storage else LocalFile(Path(self._local.path(path)))
 
     def create_file(self, path: str) -> BinaryIO:
         """Create a file that must not exist, to be written from the beginning to the end. Raises OSError."""
         location = Location.parse(path)
         storage = self._remote_of(location)
-        return files.created(storage, path) if storage else Path(location.path).open("xb")
+        return files.created(storage, path) if storage else Path(self._local.path(path)).open("xb")
 
     def _remote_of(self, location: Location) -> "HdfsStorage | S3Storage | None":
         if location.scheme == "file":

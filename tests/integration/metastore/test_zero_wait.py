@@ -61,6 +61,7 @@ class Queried(LocalStorage):
     """A query begins before each directory that is taken out of sight."""
 
     def __init__(self, query: Query) -> None:
+        super().__init__()
         self._query = query
 
     def rename(self, source: str, target: str) -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 from sandbox.plane import Plane
 
-from compaction_operator.api.cleanup import CleanupPhase
-from compaction_operator.api.compaction import HIVE_TYPES, CompactionType
+from compaction_operator.api.compaction import HIVE_TYPES, CleanupPhase, CompactionType
 from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.resources import Cleanup, Compaction

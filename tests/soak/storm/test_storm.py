@@ -7,8 +7,7 @@ from sandbox.harness.places import StorageKind
 from sandbox.metastore.server import Hive
 from sandbox.plane import Plane
 
-from compaction_operator.api.cleanup import CleanupPhase
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import CleanupPhase, CompactionType
 from tests.soak.storm.compactor import Compactor
 from tests.soak.storm.readers import read_locks
 from tests.soak.storm.reading import PlannedRead, Snapshot, StormError

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from compaction_operator.acid.listing import Directory, File, Listing
-from compaction_operator.acid.plan import CompactionPlan, Layout, plan_compaction
+from compaction_operator.acid.plan import CompactionPlan, Layout, plan_compaction, why_nothing
 from compaction_operator.acid.snapshot import NotEnoughHistory, OpenWriteBelow, UnsupportedLayout
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import HIVE_TYPES, CompactionType
@@ -235,6 +235,28 @@ def test_when_a_minor_has_something_to_do(names, hive3, hive4):
     """R: 4.0.1 does nothing for one delta and one delete delta, 3.1.3 writes its pair."""
     assert bool(_plan(listing(*names), write_ids(5), MINOR, HIVE3).outputs) is hive3
     assert bool(_plan(listing(*names), write_ids(5), MINOR, HIVE4).outputs) is hive4
+
+
+ALONE = "a Minor merges two or more deltas of a kind, and there is only"
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "why"),
+    [
+        ((), MAJOR, "there is no delta"),
+        (("delta_1_1_0000", "base_2*"), MAJOR, "there is no delta above base_2"),
+        (("base_2*",), MINOR, "there is no delta above base_2"),
+        (("base_2*", "delta_3_3_0000"), MINOR, f"{ALONE} delta_3_3_0000"),
+        (("delta_1_3", "delete_delta_1_3"), MINOR, f"{ALONE} delete_delta_1_3 and delta_1_3"),
+    ],
+)
+def test_why_there_is_nothing_to_compact(names, kind, why):
+    assert why_nothing(_plan(listing(*names), write_ids(5), kind)) == why
+
+
+def test_what_waits_for_an_open_write_is_why_there_is_nothing_to_compact():
+    plan = _plan(listing("base_2*", "delta_4_4_0000", "delta_5_5_0000"), write_ids(5, open=(3,)), MAJOR)
+    assert why_nothing(plan) == "there is no delta above base_2; what lies above write id 2 waits for an open write"
 
 
 def test_aborted_deltas_are_nothing_to_do_but_obsolete():

@@ -115,6 +115,30 @@ def test_the_controller_mounts_what_all_warehouses_need() -> None:
         OperatorConfig.model_validate({"warehouses": [one, two], "profiles": []})
 
 
+def test_the_controller_has_each_claim_in_a_folder_of_its_own() -> None:
+    """So two Hives may have one mount path. Without such folders the controller could see the files of one only."""
+    one = raw(volume=VOLUME)
+    two = one | {"name": "two", "volume": VOLUME | {"claimName": "v"}}
+    config = OperatorConfig.model_validate({"warehouses": [one, two], "profiles": [], "volumesPath": "/volumes/"})
+    assert [config.volume_root(warehouse) for warehouse in config.warehouses] == ["/volumes/w", "/volumes/v"]
+    with pytest.raises(ValidationError, match="claim w and claim v cannot be mounted at one path"):
+        OperatorConfig.model_validate({"warehouses": [one, two], "profiles": []})
+
+
+def test_a_warehouse_without_a_volume_is_in_no_folder() -> None:
+    config = OperatorConfig.model_validate({"warehouses": [raw(**ON_S3)], "profiles": [], "volumesPath": "/volumes"})
+    assert config.volume_root(config.warehouses[0]) == ""
+
+
+@pytest.mark.parametrize("kind", ["warehouses", "profiles"])
+def test_names_are_unique(kind: str) -> None:
+    """A compaction names one of them; it must be clear which."""
+    given = {"warehouses": [raw()], "profiles": [{"name": "default", "image": "i"}]}
+    given[kind] *= 2
+    with pytest.raises(ValidationError, match=f"{kind}: two have the name {given[kind][0]['name']}"):
+        OperatorConfig.model_validate(given)
+
+
 def test_hdfs_and_metastore_share_one_kerberos_configuration() -> None:
     """A process has one KRB5_CONFIG."""
     metastore = METASTORE | {"kerberos": OF_METASTORE | {"configFile": "/etc/hive/krb5.conf"}}

@@ -174,6 +174,7 @@ class DyingStorage(LocalStorage):
     """Dies at its n-th change, either before it or with it done; a deletion is then done by half."""
 
     def __init__(self, *, at: int, after: bool) -> None:
+        super().__init__()
         self._left = at
         self._after = after
 

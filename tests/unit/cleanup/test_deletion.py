@@ -329,6 +329,7 @@ class _Vanishing(LocalStorage):
     """Another process deletes what is about to be deleted, right before the rename or right after."""
 
     def __init__(self, *, after: bool) -> None:
+        super().__init__()
         self._after = after
 
     def rename(self, source: str, target: str) -> None:

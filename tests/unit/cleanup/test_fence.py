@@ -205,6 +205,7 @@ class _FasterFence(LocalStorage):
     """Another fence does all its work right before this one's n-th rename."""
 
     def __init__(self, table: Path, at: int) -> None:
+        super().__init__()
         self._table = table
         self._left = at
 

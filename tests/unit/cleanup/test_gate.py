@@ -123,6 +123,17 @@ def test_a_lock_taken_after_the_baseline_in_a_transaction_from_before_still_bloc
     assert [b.id for b in found] == [40]
 
 
+def test_a_reader_that_has_a_lock_in_a_transaction_is_one_reader() -> None:
+    """It is named once, with both ids. When its lock is gone, its transaction still blocks."""
+    (found,) = _left(_baseline(7, mark=40), [lock(7, txn=40)], open_txns(40, 40))
+    assert (found.kind, found.id, found.txn_id) == (BlockerKind.LOCK, 7, 40)
+    assert str(found) == "lock 7 (transaction 40) of ann@desk since 2026-01-01T12:00:00.000Z"
+    (left,) = _left(_baseline(7, mark=40), [], open_txns(40, 40))
+    assert (left.kind, left.id, left.txn_id) == (BlockerKind.TRANSACTION, 40, None)
+    (later,) = _left(_baseline(7, mark=40), [lock(8, txn=40)], open_txns(40, 40))
+    assert (later.kind, later.id) == (BlockerKind.TRANSACTION, 40)
+
+
 def test_the_baseline_stores_the_mark_and_the_time_in_utc() -> None:
     local = NOON.astimezone(timezone(timedelta(hours=5, minutes=30)))
     baseline = take_baseline(ReaderSnapshot((), open_txns(40, 39)), partitions={""}, own_locks=(), now=local)

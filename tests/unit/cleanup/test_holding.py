@@ -60,6 +60,7 @@ class _Watching(LocalStorage):
     """Notes which locks there are when something is renamed or deleted."""
 
     def __init__(self, source: FakeMetastore) -> None:
+        super().__init__()
         self.source = source
         self.seen: list[tuple[str, int]] = []
 

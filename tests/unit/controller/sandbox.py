@@ -232,6 +232,7 @@ class FakeKube(Kube):
     objects: dict[tuple[ResourceKind, str, str], Raw] = field(default_factory=dict)
     pods: dict[str, list[Raw]] = field(default_factory=dict)
     executors: list[Raw] = field(default_factory=list)
+    refusals: list[Raw] = field(default_factory=list)
     events: list[Raw] = field(default_factory=list)
     cleanups_listed: int = 0
     watchers: list[Callable[[ResourceKind, str, Raw], None]] = field(default_factory=list)
@@ -339,18 +340,23 @@ class FakeKube(Kube):
     def list_pods(self, namespace: str, job: str) -> list[Raw]:
         return self.pods.get(job, [])
 
+    def list_refusals(self, namespace: str, job: str) -> list[Raw]:
+        return self.refusals
+
     def list_executors(self, namespace: str) -> list[Raw]:
         return self.executors
 
     def create_event(self, event: Raw) -> None:
         self.events.append(event)
 
-    def end_job(self, name: str, result: DriverResult | None = None, *, ok: bool, exit_code: int = 1) -> None:
+    def end_job(
+        self, name: str, result: DriverResult | None = None, *, ok: bool, exit_code: int = 1, why: str = "Error"
+    ) -> None:
         """Let a Job's driver end: with its result as the termination message, or without a word."""
         raw = self.get(ResourceKind.JOB, name)
         raw["status"] = {"conditions": [{"type": "Complete" if ok else "Failed", "status": "True"}]}
         message = {"message": result.model_dump_json(by_alias=True)} if result else {}
-        end = {"exitCode": 0 if ok else exit_code, "reason": "Completed" if ok else "Error", **message}
+        end = {"exitCode": 0 if ok else exit_code, "reason": "Completed" if ok else why, **message}
         state = {"name": "driver", "state": {"terminated": end}}
         self.pods[name] = [{"metadata": {"name": name}, "status": {"containerStatuses": [state]}}]
         self.apply(ResourceKind.JOB, raw)
@@ -359,7 +365,8 @@ class FakeKube(Kube):
         """Let a Job's driver note its progress on its pod."""
         labels = {**self.get(ResourceKind.JOB, job)["metadata"]["labels"], "batch.kubernetes.io/job-name": job}
         annotations = {"compaction.dev/progress": progress.model_dump_json(by_alias=True)}
-        metadata = {"name": f"{job}-x", "namespace": "default", "labels": labels, "annotations": annotations}
+        named = {"name": f"{job}-x", "uid": f"uid-{job}-x", "namespace": "default"}
+        metadata = {**named, "labels": labels, "annotations": annotations}
         self.pods[job] = [self.apply(ResourceKind.POD, {"metadata": metadata, "status": {"phase": "Running"}})]
 
     def jobs(self) -> list[str]:
@@ -453,7 +460,7 @@ class FakeWork(Work):
 
     def sweep(self, warehouse: str, known: Collection[str], journals: Sequence[Cleanup] = ()) -> Trouble | None:
         self.swept.append((warehouse, frozenset(known)))
-        return None
+        return REFUSED if self.metastore_down else None
 
     def held(self, resource: Compaction | Cleanup) -> Holdings | Trouble:
         self.calls.append(f"held {resource.meta.name}")
@@ -541,6 +548,7 @@ class Sandbox:
     time: Time = field(default_factory=Time)
     kube: FakeKube = field(default_factory=FakeKube)
     config: OperatorConfig = CONFIG
+    identity: str = ""
     work: FakeWork = field(init=False)
     controller: Controller = field(init=False)
     pools: Pools = field(
@@ -563,6 +571,7 @@ class Sandbox:
             clock=self.time.clock,
             ticks=self.time.ticks,
             metrics=self.metrics,
+            identity=self.identity,
         )
         self.kube.watchers[:] = [self.controller.on_event]
 

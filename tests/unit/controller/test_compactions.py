@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from compaction_operator.api.compaction import TableCompactionStatus
+from compaction_operator.api.compaction import CleanupPhase, TableCompactionStatus
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
@@ -19,6 +19,7 @@ from compaction_operator.controller.compaction.decide import (
     decide,
 )
 from compaction_operator.controller.kube.driver_pod import DriverEnd, PodTrouble
+from compaction_operator.controller.kube.events import EventType
 from compaction_operator.controller.kube.job import JobState, JobView, job_name
 from compaction_operator.controller.kube.resources import Compaction, read_compaction
 from compaction_operator.metastore import AutoCompaction
@@ -142,14 +143,6 @@ def test_suspended_starts_nothing(status: dict[str, Any]) -> None:
     assert decision.action is CompactionAction.NONE
 
 
-def test_a_running_attempt_is_not_suspended() -> None:
-    assert succeeded(step(RUNNING, CompactionObservation(job=view()), suspend=True)) == (
-        "Unknown",
-        "Running",
-        "Running",
-    )
-
-
 def test_backing_off_keeps_saying_why() -> None:
     failed = step(RUNNING, CompactionObservation(job=view(JobState.FAILED), end=end(), attempt_ended=True)).status
     later = step(failed.to_json(), CompactionObservation(), now=NOON + timedelta(seconds=4))
@@ -221,6 +214,89 @@ def test_a_driver_that_does_not_start_is_an_event_once() -> None:
     assert told == [("ErrImagePull", "Warning"), ("Unschedulable", "Warning")]
 
 
+def test_a_pod_that_only_starts_is_reported_when_it_takes_too_long() -> None:
+    """Its secret may be missing, or its volume: the kubelet then says no more than that it creates the container."""
+    observed = CompactionObservation(job=view(ready=False), pod=PodTrouble("ContainerCreating"))
+    for minutes, expected in [(4, ("Unknown", "Running", "Running")), (5, ("Unknown", "ContainerCreating", "Waiting"))]:
+        decision = step(STARTED, observed, now=NOON + timedelta(minutes=minutes))
+        assert succeeded(decision) == expected
+        assert len(decision.events) == (expected[2] == "Waiting")
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("Unschedulable", "Unschedulable"),
+        ("SchedulingGated", "Unschedulable"),
+        ("ErrImagePull", "ImagePullFailed"),
+        ("ImagePullBackOff", "ImagePullFailed"),
+        ("InvalidImageName", "ImagePullFailed"),
+        ("CreateContainerConfigError", "PodNotStarted"),
+        ("ContainerCreating", "PodNotStarted"),
+    ],
+)
+def test_a_driver_that_does_not_start_in_time_gives_its_slot_back(reason: str, cause: str) -> None:
+    """It is tried again for as long as it takes: the cluster may be full, or the registry away."""
+    observed = CompactionObservation(job=view(ready=False), pod=PodTrouble(reason, "words"))
+    before = step(STARTED, observed, now=NOON + timedelta(minutes=29))
+    assert before.action is CompactionAction.NONE
+    decision = step(STARTED, observed, now=NOON + timedelta(minutes=30))
+    assert decision.action is CompactionAction.DELETE_JOB
+    assert decision.status.ending is not None
+    said = f"not started within 1800s: the driver is waiting: {reason}: words"
+    assert decision.status.ending.to_json() == {"reason": cause, "message": said}
+    assert [event.reason for event in decision.events] == [cause]
+    gone = CompactionObservation(job=None, end=end(), attempt_ended=True)
+    paused = step(decision.status.to_json(), gone, now=NOON + timedelta(minutes=31))
+    assert succeeded(paused) == ("Unknown", cause, "Waiting")
+    assert (paused.status.failed_attempts, paused.events, paused.requeue_after) == (0, (), 10.0)
+
+
+def test_a_driver_that_has_run_is_not_taken_for_one_that_does_not_start() -> None:
+    """Its pod may be gone before its Job has failed."""
+    gone = CompactionObservation(job=view(ready=False), pod=PodTrouble("PodNotCreated", "no pod"))
+    decision = step({**STARTED, "progress": SHOWN}, gone, now=NOON + timedelta(hours=2))
+    assert decision.status.ending is None
+
+
+def test_a_job_that_cannot_be_created_in_time_gives_its_slot_back() -> None:
+    status = {"attempt": 1, "attemptStartTime": "2026-01-01T12:00:00Z"}
+    decision = step(status, CompactionObservation(refused="exceeded quota"), now=NOON + timedelta(minutes=30))
+    assert decision.status.ending is not None
+    assert decision.status.ending.reason == "JobNotCreated"
+
+
+def test_executors_that_do_not_start_are_reported_with_one_event() -> None:
+    status, told = STARTED, []
+    waits = CompactionObservation(job=view(), executors=UNSCHEDULABLE)
+    for seconds, observed in enumerate([waits, waits, CompactionObservation(job=view()), waits]):
+        decision = step(status, observed, now=NOON + timedelta(seconds=seconds))
+        told += [event.reason for event in decision.events]
+        phase = "Waiting" if observed is waits else "Running"
+        assert succeeded(decision) == ("Unknown", "ExecutorsWaiting" if observed is waits else "Running", phase)
+        status = decision.status.to_json()
+    assert told == ["ExecutorsWaiting", "ExecutorsWaiting"]
+    assert status["podTrouble"] == {
+        "reason": "ExecutorsWaiting",
+        "message": "0/1 nodes",
+        "since": "2026-01-01T12:00:03Z",
+    }
+
+
+@pytest.mark.parametrize(("instances", "ended"), [(2, True), ("Auto", False)])
+def test_executors_that_do_not_start_in_time_end_the_attempt_that_asks_for_them(instances: object, ended: bool) -> None:
+    """With Auto the driver itself goes on without them."""
+    waits, spark = CompactionObservation(job=view(), executors=UNSCHEDULABLE), {"executors": {"instances": instances}}
+    first = step(STARTED, waits, now=NOON + timedelta(hours=1), spark=spark).status
+    before = step(first.to_json(), waits, now=NOON + timedelta(minutes=89), spark=spark)
+    assert before.status.ending is None
+    late = step(first.to_json(), waits, now=NOON + timedelta(minutes=90), spark=spark)
+    assert (late.status.ending is not None) is ended
+    if late.status.ending is not None:
+        assert late.status.ending.reason == "ExecutorsNotStarted"
+        assert late.status.ending.message.endswith("its executors are waiting: Unschedulable: 0/1 nodes")
+
+
 # --- An attempt that is ended
 
 
@@ -261,9 +337,7 @@ def test_an_attempt_that_takes_too_long_is_ended(fields: dict[str, Any], most: t
         ),
         (CompactionObservation(job=view()), "the driver is running without reported progress"),
         (
-            CompactionObservation(
-                job=view(), progress=Progress(partitions_total=3), executors="Unschedulable: 0/1 nodes"
-            ),
+            CompactionObservation(job=view(), progress=Progress(partitions_total=3), executors=UNSCHEDULABLE),
             "the driver is running (0/3 partitions, 0%); its executors are waiting: Unschedulable: 0/1 nodes",
         ),
         (CompactionObservation(refused="exceeded quota"), "the job cannot be created: exceeded quota"),
@@ -283,6 +357,34 @@ def test_an_attempt_whose_driver_is_lost_is_ended() -> None:
     assert decision.status.ending is not None
     assert decision.status.ending.to_json() == {"reason": "DriverLost", "message": LOST}
     assert decision.events[0].message == f"ending attempt 1: {LOST}"
+
+
+@pytest.mark.parametrize("status", [RUNNING, {"attempt": 1}])
+def test_a_suspended_attempt_is_ended_and_not_counted(status: dict[str, Any]) -> None:
+    """Also one whose Job is not created yet. Once it is resumed, the next attempt has nothing to wait for."""
+    job = view() if "job" in status else None
+    decision = step(status, CompactionObservation(job=job), suspend=True)
+    assert decision.action is CompactionAction.DELETE_JOB
+    assert [(event.reason, event.type) for event in decision.events] == [("Suspended", EventType.NORMAL)]
+    gone = CompactionObservation(job=None, end=end(), attempt_ended=True)
+    ended = step(decision.status.to_json(), gone, suspend=True)
+    assert (ended.status.failed_attempts, ended.events, ended.requeue_after) == (0, (), 0.0)
+    held = step(ended.status.to_json(), CompactionObservation(verdict=OK), suspend=True)
+    assert succeeded(held) == ("Unknown", "Suspended", "Suspended")
+    resumed = step(held.status.to_json(), CompactionObservation(verdict=OK))
+    assert (resumed.action, resumed.status.attempt) == (CompactionAction.CREATE_JOB, 2)
+
+
+@pytest.mark.parametrize("status", [RUNNING, {"attempt": 1}])
+def test_an_attempt_that_has_ended_when_it_is_suspended_is_judged_by_its_result(status: dict[str, Any]) -> None:
+    done = CompactionObservation(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal()]))
+    assert succeeded(step(status, done, suspend=True)) == ("True", "Compacted", "Succeeded")
+
+
+def test_suspend_taken_back_does_not_stop_what_it_began() -> None:
+    """The Job may be deleted already."""
+    ending = step(RUNNING, CompactionObservation(job=view()), suspend=True).status.to_json()
+    assert step(ending, CompactionObservation(job=view())).action is CompactionAction.DELETE_JOB
 
 
 ENDING = {**STARTED, "ending": {"reason": "DriverLost", "message": LOST}}
@@ -356,7 +458,8 @@ def test_an_overlap_is_said_although_something_is_published() -> None:
     )
     decision = step(RUNNING, seen)
     assert succeeded(decision) == ("False", "OverlappingCompaction", "Failed")
-    (told,) = decision.status.conditions
+    told = find_condition(decision.status.conditions, "Succeeded")
+    assert told is not None
     assert told.message == "base_3 and delta_1_5 overlap"
 
 
@@ -414,6 +517,27 @@ def test_success(cleanups: list[Any], reason: str) -> None:
     assert [event.reason for event in decision.events] == [reason]
 
 
+@pytest.mark.parametrize(
+    ("observed", "type_", "absent"),
+    [
+        (CompactionObservation(job=view(JobState.SUCCEEDED), end=end(cleanups=[journal()])), "Complete", "Failed"),
+        (CompactionObservation(job=None, end=end(), attempt_ended=True), "Failed", "Complete"),
+    ],
+)
+def test_an_end_is_a_condition_of_its_own_as_a_jobs_is(
+    observed: CompactionObservation, type_: str, absent: str
+) -> None:
+    """What waits for one of them must not go on too early, nor take one end for the other."""
+    running = step(OVERDUE | {"failedAttempts": 2}, CompactionObservation(job=view())).status
+    assert [one.type for one in running.conditions] == ["Succeeded"]
+    ended = step(OVERDUE | {"failedAttempts": 2}, observed).status.conditions
+    found, summary = find_condition(ended, type_), find_condition(ended, "Succeeded")
+    assert found is not None
+    assert summary is not None
+    assert (found.status, found.reason, found.message) == ("True", summary.reason, summary.message)
+    assert find_condition(ended, absent) is None
+
+
 @pytest.mark.parametrize("cleanups", [[journal()], []])
 def test_success_says_why_deltas_were_not_merged(cleanups: list[Any]) -> None:
     """What the driver says of that is all there is; what is published is still computed."""
@@ -422,6 +546,22 @@ def test_success_says_why_deltas_were_not_merged(cleanups: list[Any]) -> None:
     condition = find_condition(step(RUNNING, seen).status.conditions, "Succeeded")
     assert condition is not None
     assert condition.message.endswith("; /t: in runs: column b is in this file")
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (DriverResult(reason=Reason.NOTHING_TO_COMPACT, message="nothing: no delta"), "nothing: no delta"),
+        (DriverResult(reason=Reason.COMPACTED, message="1 partition"), "nothing to compact"),
+        (None, "nothing to compact"),
+    ],
+)
+def test_nothing_to_compact_says_why_in_the_drivers_words(said: DriverResult | None, message: str) -> None:
+    """Unless they contradict what is published."""
+    seen = CompactionObservation(job=view(JobState.SUCCEEDED), end=end(result=said))
+    condition = find_condition(step(RUNNING, seen).status.conditions, "Succeeded")
+    assert condition is not None
+    assert (condition.reason, condition.message) == ("NothingToCompact", message)
 
 
 def test_totals_are_summed_over_published_entries_of_all_attempts() -> None:
@@ -485,20 +625,40 @@ def test_a_job_that_a_user_deleted_is_followed_by_another_that_does_not_count(at
     """It is unknown whether its driver finished the work. The next attempt finds out at little cost."""
     decision = step({**RUNNING, "attempt": attempt}, CompactionObservation(job=None, end=end(), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", "JobGone", "Waiting")
+    assert [(event.reason, event.type) for event in decision.events] == [("JobGone", "Warning")]
     assert decision.status.failed_attempts == 0
     assert decision.requeue_after == pause
 
 
-def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_count() -> None:
-    """A drained node does not count as a failure. A reason that the driver itself gave still counts."""
-    seen = DriverEnd(None, "the driver exited with code 143", interrupted=True)
-    decision = step(RUNNING, CompactionObservation(job=view(JobState.FAILED), end=End(seen, ()), attempt_ended=True))
-    assert succeeded(decision) == ("Unknown", "Interrupted", "Waiting")
+@pytest.mark.parametrize("reason", [Reason.INTERRUPTED, Reason.EVICTED, Reason.PREEMPTED, Reason.NODE_GONE])
+@pytest.mark.parametrize("said", [None, DriverResult(reason=Reason.INTERRUPTED, message="SIGTERM")])
+def test_a_driver_that_was_made_to_end_is_followed_by_another_that_does_not_count(
+    reason: Reason, said: DriverResult | None
+) -> None:
+    """A drained node is an event, but does not count as a failure. A reason that the driver itself gave counts."""
+    cause = DriverResult(reason=reason, message="the driver exited with code 143")
+    failed = CompactionObservation(job=view(JobState.FAILED), end=End(DriverEnd(said, "", cause=cause), ()))
+    decision = step(RUNNING, replace(failed, attempt_ended=True))
+    assert succeeded(decision) == ("Unknown", reason.value, "Waiting")
     assert (decision.status.failed_attempts, decision.requeue_after) == (0, 10.0)
-    said = DriverResult(reason=Reason.VERIFICATION_FAILED, message="rows are missing")
-    found = End(DriverEnd(said, "the driver exited with code 1", interrupted=True), ())
+    (event,) = decision.events
+    assert (event.reason, event.message) == (reason, "attempt 1 ended: the driver exited with code 143")
+    missing = DriverResult(reason=Reason.VERIFICATION_FAILED, message="rows are missing")
+    found = End(DriverEnd(missing, "the driver exited with code 1", cause=cause), ())
     counted = step(RUNNING, CompactionObservation(job=view(JobState.FAILED), end=found, attempt_ended=True))
     assert (succeeded(counted)[1], counted.status.failed_attempts) == ("VerificationFailed", 1)
+
+
+def test_a_driver_without_enough_memory_counts_and_says_so() -> None:
+    """The next attempts have more of it, but it must not go on for ever."""
+    cause = DriverResult(reason=Reason.OOM_KILLED, message="the driver exited with code 137 (OOMKilled)")
+    killed = CompactionObservation(
+        job=view(JobState.FAILED), end=End(DriverEnd(None, "", cause=cause), ()), attempt_ended=True
+    )
+    decision = step(RUNNING, killed)
+    assert (succeeded(decision)[1], decision.status.failed_attempts) == ("OOMKilled", 1)
+    assert decision.status.oom_killed
+    assert succeeded(step({**RUNNING, "failedAttempts": 2}, killed)) == ("False", "OOMKilled", "Failed")
 
 
 @pytest.mark.parametrize(
@@ -559,6 +719,35 @@ def test_an_ended_compaction_is_never_touched_again() -> None:
     raw = {**raw, "metadata": {**raw["metadata"], "generation": 2}, "status": ENDED}
     decision = decide(read_compaction(raw), CompactionObservation(), config=CONFIG, now=NOON)
     assert decision.status == TableCompactionStatus.model_validate({**ENDED, "observedGeneration": 2})
+
+
+@pytest.mark.parametrize(
+    ("phases", "shown"),
+    [
+        ((), None),
+        (("Succeeded",), "Succeeded"),
+        (("Succeeded", "WaitingForReaders", "Deleting"), "WaitingForReaders"),
+        (("WaitingForReaders", "Failed", "Succeeded"), "Failed"),
+    ],
+)
+def test_an_ended_compaction_shows_its_cleanup_that_needs_attention_most(
+    phases: tuple[str, ...], shown: str | None
+) -> None:
+    cleanups = tuple(cleanup(name=f"c{number}", status={"phase": phase}) for number, phase in enumerate(phases))
+    status = step(ENDED, CompactionObservation(cleanups=cleanups)).status
+    assert status == TableCompactionStatus.model_validate({**ENDED, "cleanupPhase": shown})
+    assert step(status.to_json(), CompactionObservation()).status == status
+
+
+def test_the_cleanup_of_an_attempt_that_published_nothing_is_not_shown_as_a_success() -> None:
+    """Its end says nothing about the compaction, whose next attempt may be far away."""
+    idle, done = (
+        replace(one, status=one.status.model_copy(update={"phase": CleanupPhase.SUCCEEDED}))
+        for one in (journal("NotPublished"), journal())
+    )
+    for seen, shown in (((idle,), None), ((idle, done), "Succeeded")):
+        failed = CompactionObservation(job=view(JobState.FAILED), end=end(cleanups=seen), attempt_ended=True)
+        assert step({**RUNNING, "cleanupPhase": "Pending"}, failed).status.cleanup_phase == shown
 
 
 def test_the_transition_time_moves_only_with_the_status() -> None:

@@ -1,6 +1,7 @@
 """The loop as a whole over a cluster in memory: a compaction's way, restarts at any point, waiting and queueing."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -85,6 +86,33 @@ async def test_the_whole_way() -> None:
     assert box.work.directories == set()
     told = ["Started", "BaselineTaken", "Compacted", "WaitingForReaders", "ReadersGone", "Deleting", "Deleted"]
     assert box.kube.reasons() == told
+
+
+@runs
+async def test_a_compaction_shows_how_far_its_cleanup_is() -> None:
+    """Also after its end and over a restart. What is over within a second costs no write."""
+    box = Sandbox()
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.apply(ResourceKind.CLEANUP, journal())
+    box.work.locks = (12,)
+    box.kube.end_job(job(), ok=True)
+    await box.pass_time(5)
+    assert (box.compaction()["phase"], box.compaction()["cleanupPhase"]) == ("Succeeded", "WaitingForReaders")
+    written = box.kube.get(ResourceKind.COMPACTION, "nightly")["metadata"]["resourceVersion"]
+    await box.start()
+    await box.pass_time(3600)
+    assert box.kube.get(ResourceKind.COMPACTION, "nightly")["metadata"]["resourceVersion"] == written
+    for suspend, phase in ((True, "Suspended"), (False, "WaitingForReaders")):
+        raw = box.kube.get(ResourceKind.CLEANUP, "nightly-1-0")
+        box.kube.apply(ResourceKind.CLEANUP, {**raw, "spec": {**raw["spec"], "suspend": suspend}})
+        await box.run()
+        assert box.cleanup()["phase"] == phase
+    await box.pass_time(10)
+    assert box.kube.get(ResourceKind.COMPACTION, "nightly")["metadata"]["resourceVersion"] == written
+    box.work.locks = ()
+    await box.pass_time(10)
+    assert box.compaction()["cleanupPhase"] == "Succeeded"
 
 
 @runs
@@ -204,15 +232,15 @@ async def test_a_compaction_whose_driver_is_lost_goes_on_with_another() -> None:
 
 @runs
 async def test_the_time_in_which_a_driver_waited_for_a_node_is_none_in_which_it_held_nothing() -> None:
-    """Its pod was there, unscheduled for an hour: it has only just begun."""
+    """Its pod was there, unscheduled for twenty minutes: it has only just begun."""
     box = await with_a_running_driver()
     box.work.holding = False
     await box.pass_time(60)
     raw = box.kube.get(ResourceKind.JOB, job())
     unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    box.kube.pods[job()] = [{"metadata": {"name": job()}, "status": {"conditions": [unscheduled]}}]
+    box.kube.pods[job()] = [{"metadata": {"name": job(), "uid": "driver"}, "status": {"conditions": [unscheduled]}}]
     box.kube.apply(ResourceKind.JOB, {**raw, "status": {"ready": 0}})
-    await box.pass_time(3600)
+    await box.pass_time(1200)
     box.kube.apply(ResourceKind.JOB, {**box.kube.get(ResourceKind.JOB, job()), "status": {"ready": 1}})
     await box.pass_time(120)
     assert box.kube.jobs() == [job()]
@@ -255,21 +283,55 @@ def executor(driver: str) -> dict[str, Any]:
     return {"metadata": {"name": "x", "ownerReferences": [{"uid": driver}]}, "status": {"conditions": [waits]}}
 
 
+async def with_waiting_executors(instances: object) -> Sandbox:
+    """A driver that runs, and whose executors no node can take. Others of the namespace wait, too."""
+    box = Sandbox()
+    executors = {"executors": {"instances": instances}}
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(deadline="1h", spark=executors))
+    await box.start()
+    box.kube.report(job(), Progress(partitions_total=3))
+    box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
+    box.kube.executors = [executor("stranger"), executor("driver")]
+    return box
+
+
+@runs
+async def test_executors_that_wait_are_seen_within_a_minute_and_so_is_their_start() -> None:
+    box = await with_waiting_executors(2)
+    await box.pass_time(60)
+    said = condition(box.compaction())
+    assert (said["reason"], box.compaction()["phase"]) == ("ExecutorsWaiting", "Waiting")
+    assert said["message"] == "attempt 1: its executors are waiting: Unschedulable: for driver"
+    assert box.kube.reasons().count("ExecutorsWaiting") == 1
+    box.kube.executors = [{**executor("driver"), "status": {"phase": "Running"}}]
+    await box.pass_time(60)
+    assert (condition(box.compaction())["reason"], box.compaction()["phase"]) == ("Running", "Running")
+
+
+@runs
+async def test_executors_are_looked_at_at_a_limited_rate() -> None:
+    """However much news of the driver there is. A compaction without executors has none to look at."""
+    for instances, most in ((2, 10), (0, 0)):
+        box, looks = await with_waiting_executors(instances), list[str]()
+        real = box.kube.list_executors
+        box.kube.list_executors = lambda name, real=real, looks=looks: (looks.append(name), real(name))[1]  # type: ignore[method-assign,misc]
+        for second in range(300):
+            box.kube.report(job(), Progress(partitions_done=second, partitions_total=300))
+            box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
+            await box.pass_time(1)
+        assert most - 1 <= len(looks) <= most
+
+
 @runs
 async def test_a_driver_whose_executors_wait_is_ended_and_says_so() -> None:
-    """By its own ones: others of the namespace may wait, too. With Auto it may have some."""
-    for instances in (2, "Auto"):
-        box = Sandbox()
-        executors = {"executors": {"instances": instances}}
-        box.kube.apply(ResourceKind.COMPACTION, compaction_raw(deadline="1h", spark=executors))
-        await box.start()
-        box.kube.report(job(), Progress(partitions_total=3))
-        box.kube.pods[job()][0]["metadata"]["uid"] = "driver"
-        box.kube.executors = [executor("stranger"), executor("driver")]
-        await box.pass_time(3600)
-        said = condition(box.compaction())
-        assert said["reason"] == "DeadlineExceeded"
-        assert said["message"].endswith("(0/3 partitions, 0%); its executors are waiting: Unschedulable: for driver")
+    """In the time for starting; with Auto, which needs none, not before its deadline."""
+    for instances, reason in ((2, "ExecutorsNotStarted"), ("Auto", "DeadlineExceeded")):
+        box = await with_waiting_executors(instances)
+        await box.pass_time(1800)
+        assert condition(box.compaction())["reason"] == "ExecutorsWaiting"
+        await box.pass_time(60 if instances == 2 else 1800)
+        (said,) = (event["message"] for event in box.kube.events if event["reason"] == reason)
+        assert said.endswith("its executors are waiting: Unschedulable: for driver")
 
 
 @runs
@@ -377,6 +439,30 @@ async def test_metastore_down_before_an_attempt() -> None:
     box.work.metastore_down = False
     await box.pass_time(60)
     assert box.kube.jobs() == [job()]
+
+
+def test_an_outage_of_a_metastore_is_two_lines_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """However many calls fail. Also while no resource waits for it."""
+
+    @runs
+    async def scenario() -> None:
+        box = Sandbox()
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+        await box.start()
+        box.work.metastore_down = True
+        await box.pass_time(300)
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw("another", table={"database": "sales", "name": "items"}))
+        await box.pass_time(300)
+        box.work.metastore_down = False
+        await box.pass_time(60)
+
+    caplog.set_level(logging.INFO)
+    scenario()
+    told = [record.getMessage() for record in caplog.records if "its metastore" in record.getMessage()]
+    assert told == [
+        "warehouse lake: its metastore does not answer: connection refused",
+        "warehouse lake: its metastore answers again",
+    ]
 
 
 @runs
@@ -509,6 +595,20 @@ async def test_partially_published() -> None:
     assert box.compaction()["totals"]["partitions"] == 1
     assert box.compaction()["cleanups"] == ["nightly-1-0", "nightly-2-0"]
     assert condition(box.cleanup("nightly-2-0"))["reason"] == "NotPublished"
+
+
+@runs
+async def test_a_driver_without_enough_memory_is_followed_by_larger_ones() -> None:
+    """By the same factor each time, and after other failures, too."""
+    box = Sandbox()
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await box.start()
+    for attempt, why in ((1, "OOMKilled"), (2, "Error")):
+        box.kube.end_job(job(attempt), ok=False, exit_code=137, why=why)
+        await box.pass_time(60)
+    pods = [box.kube.get(ResourceKind.JOB, job(attempt))["spec"]["template"]["spec"] for attempt in (1, 2, 3)]
+    given = [pod["containers"][0]["resources"]["requests"]["memory"] for pod in pods]
+    assert given == ["1536Mi", "2304Mi", "2304Mi"]
 
 
 @runs
@@ -1103,7 +1203,7 @@ async def test_a_cleanup_of_another_namespace_is_none_of_a_compactions() -> None
     """Whatever UID it bears: it would hold up the judgement, and its numbers would count."""
     box = Sandbox()
     forged = cleanup_raw("evil")
-    forged["metadata"]["namespace"] = "stranger"
+    forged["metadata"]["namespace"] = "other"
     box.kube.apply(ResourceKind.CLEANUP, forged)
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
     await box.start()
@@ -1117,7 +1217,7 @@ async def test_only_a_cleanup_beside_its_compaction_knows_that_the_driver_has_en
     """No Job of that name is in the other's namespace: there the metastore decides whether the attempt is ended."""
     box = await with_a_running_driver()
     forged = journal()
-    forged["metadata"] = {**forged["metadata"], "name": "evil", "namespace": "stranger"}
+    forged["metadata"] = {**forged["metadata"], "name": "evil", "namespace": "other"}
     box.kube.apply(ResourceKind.CLEANUP, forged)
     box.kube.end_job(job(), ok=True)
     await box.run()

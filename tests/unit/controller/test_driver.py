@@ -6,7 +6,14 @@ import pytest
 
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
-from compaction_operator.controller.kube.driver_pod import driver_end, driver_progress, executors_trouble, pod_trouble
+from compaction_operator.controller.kube.driver_pod import (
+    PodTrouble,
+    driver_end,
+    driver_progress,
+    executors_trouble,
+    pod_trouble,
+    refusal_of,
+)
 
 RESULT = DriverResult(reason=Reason.LOCK_LOST, message="metastore lock 7 is gone")
 
@@ -43,9 +50,9 @@ def test_seen_from_outside(pods: list[dict[str, Any]], seen: str) -> None:
     assert (end.result, end.seen) == (None, seen)
 
 
-def disrupted(pod: dict[str, Any]) -> dict[str, Any]:
+def disrupted(pod: dict[str, Any], *, by: str = "EvictionByEvictionAPI") -> dict[str, Any]:
     """A pod with the condition that drains, preemptions and lost nodes leave."""
-    target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    target = {"type": "DisruptionTarget", "status": "True", "reason": by, "message": "Eviction API: evicting"}
     return {**pod, "status": {**pod["status"], "conditions": [target]}}
 
 
@@ -54,24 +61,48 @@ def deleted(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("pods", "interrupted"),
+    ("pods", "cause"),
     [
-        ([ended(143)], True),
-        ([deleted(ended(137))], True),
-        ([disrupted(ended(1, message="the connection was closed"))], True),
-        ([pod(phase="Failed", reason="Evicted", message="disk")], True),
-        ([pod(phase="Failed", reason="Preempting")], True),
-        ([pod(phase="Failed", reason="UnexpectedAdmissionError")], False),
-        ([], True),
-        ([ended(1)], False),
-        ([ended(137, reason="OOMKilled")], False),
-        ([pod({"terminated": {"exitCode": 1}}, conditions=[{"type": "DisruptionTarget", "status": "False"}])], False),
+        ([ended(143)], "Interrupted"),
+        ([deleted(ended(137))], "Interrupted"),
+        ([deleted(ended(137, reason="OOMKilled"))], "OOMKilled"),
+        ([disrupted(ended(1, message="the connection was closed"))], "Evicted"),
+        ([disrupted(ended(1), by="PreemptionByScheduler")], "Preempted"),
+        ([disrupted(ended(137), by="DeletionByTaintManager")], "NodeGone"),
+        ([disrupted(pod(phase="Failed"), by="DeletionByPodGC")], "NodeGone"),
+        ([disrupted(ended(137, reason="OOMKilled"), by="SomethingNew")], "Interrupted"),
+        ([pod(phase="Failed", reason="Evicted", message="disk")], "Evicted"),
+        ([disrupted(pod(phase="Failed", reason="Terminated"), by="TerminationByKubelet")], "NodeGone"),
+        ([pod(phase="Failed", reason="Preempting")], "Preempted"),
+        ([pod(phase="Failed", reason="UnexpectedAdmissionError")], None),
+        ([], "Interrupted"),
+        ([ended(1)], None),
+        ([ended(137, reason="OOMKilled")], "OOMKilled"),
+        ([pod({"terminated": {"exitCode": 1}}, conditions=[{"type": "DisruptionTarget", "status": "False"}])], None),
     ],
 )
-def test_an_interrupted_driver_is_distinguished_from_a_failed_one(
-    pods: list[dict[str, Any]], interrupted: bool
+def test_what_ends_a_driver_from_outside_is_told_apart_from_its_own_failures(
+    pods: list[dict[str, Any]], cause: str | None
 ) -> None:
-    assert driver_end(pods).interrupted is interrupted
+    found = driver_end(pods).cause
+    assert (found and found.reason) == cause
+
+
+def test_the_cause_quotes_kubernetes_and_the_driver() -> None:
+    full = driver_end([ended(137, reason="OOMKilled", message="INFO task 3\nINFO task 4")]).cause
+    assert full is not None
+    assert full.message == "the driver exited with code 137 (OOMKilled): INFO task 3\nINFO task 4"
+    moved = driver_end([disrupted(ended(1, message=RESULT.model_dump_json()))]).cause
+    assert moved is not None
+    assert moved.message == "the driver exited with code 1: Eviction API: evicting"
+
+
+def test_the_last_words_are_whole_lines() -> None:
+    said = "\n".join(f"line {number} {'x' * 90}" for number in range(9))
+    assert driver_end([ended(1, message=said)]).seen == (
+        f"the driver exited with code 1: line 6 {'x' * 90}\nline 7 {'x' * 90}\nline 8 {'x' * 90}"
+    )
+    assert driver_end([ended(1, message="y" * 1000)]).seen == f"the driver exited with code 1: {'y' * 300}"
 
 
 def test_of_two_pods_the_younger_one_counts() -> None:
@@ -116,10 +147,27 @@ def test_what_every_pod_goes_through_is_no_trouble(reason: str, passing: bool) -
     assert found.passing is passing
 
 
+def refused(message: str, *, last: str | None, created: str = "2026-01-01T12:00:00Z") -> dict[str, Any]:
+    return {"metadata": {"creationTimestamp": created}, "lastTimestamp": last, "message": message}
+
+
+def test_the_newest_event_says_why_a_job_has_no_pod() -> None:
+    quota = 'pods "nightly-1-x" is forbidden: exceeded quota: compute, requested: pods=1'
+    old = refused("serviceaccount not found", last="2026-01-01T12:00:01Z")
+    found = refusal_of([old, refused(quota, last=None, created="2026-01-01T12:00:02Z")])
+    assert found == PodTrouble("QuotaExceeded", quota)
+    assert (found.cause, found.passing) == (Reason.QUOTA_EXCEEDED, False)
+    other = refusal_of([old])
+    assert other is not None
+    assert (other.reason, other.cause, other.passing) == ("FailedCreate", Reason.POD_NOT_STARTED, False)
+    assert refusal_of([]) is None
+
+
 def test_executors_are_in_trouble_when_none_of_them_runs() -> None:
     waits = pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1"}])
-    assert executors_trouble([waits, waits]) == "Unschedulable: 0/1"
+    assert executors_trouble([waits, waits]) == PodTrouble("Unschedulable", "0/1")
     assert executors_trouble([waits, pod({"running": {}})]) is None
+    assert executors_trouble([waits, pod({"waiting": {"reason": "ContainerCreating"}})]) is None
     assert executors_trouble([]) is None
 
 

@@ -78,7 +78,10 @@ def test_without_listed_locations_no_table_goes_by_location() -> None:
     refused = refusal(compaction(**BY_LOCATION), with_hudi(HudiSettings()))
     assert refused is not None
     assert refused.reason is Reason.NOT_ALLOWED
-    assert refused.message == f"table.location {PLACE} is not allowed; warehouse lake allows locations below: nothing"
+    assert refused.message == (
+        f"table.location {PLACE} is not allowed: warehouse lake lists no folder in hudi.locations; "
+        "name the table by database and name"
+    )
 
 
 @pytest.mark.parametrize(

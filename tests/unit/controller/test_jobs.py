@@ -271,6 +271,16 @@ def test_a_driver_that_only_directs_executors_has_no_tasks_to_hold_anything_for(
         assert alone["containers"][0]["resources"]["limits"] == {"memory": f"{1536 + 4 * 512}Mi"}
 
 
+def test_after_a_lack_of_memory_a_driver_gets_more() -> None:
+    """As much as the profile says, with the same heap; 1 means no more."""
+    for factor, least, most in ((1.5, 2304, 3840), (1.0, 1536, 2560)):
+        profile = CONFIG.profiles[0].model_copy(update={"oom_memory_factor": factor})
+        made = job_manifest(request().model_copy(update={"profile": profile}), ttl=1.0, after_oom=True)
+        container = made["spec"]["template"]["spec"]["containers"][0]
+        assert container["resources"]["requests"]["memory"] == f"{least}Mi"
+        assert container["resources"]["limits"]["memory"] == f"{most}Mi"
+
+
 def test_manifest_is_json() -> None:
     """It goes over the wire as it is."""
     options = SparkOptions(driver=DriverResources(cores=2))

@@ -147,7 +147,7 @@ def test_an_answer_of_the_metastore_that_is_lost_loses_no_entry(call: str) -> No
 @pytest.mark.parametrize(
     ("reason", "ok", "state", "error"),
     [
-        (Reason.NOTHING_TO_COMPACT, True, QueueState.REFUSED, "nothing to compact"),
+        (Reason.NOTHING_TO_COMPACT, True, QueueState.REFUSED, "over"),
         (Reason.INSERT_ONLY, False, QueueState.REFUSED, "InsertOnlyTable: over"),
         (Reason.VERIFICATION_FAILED, False, QueueState.FAILED, "VerificationFailed: attempt 3 failed (3 of 3): over"),
     ],

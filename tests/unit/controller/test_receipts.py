@@ -265,6 +265,7 @@ class Refusing(LocalStorage):
     """A store that does not take files of that folder."""
 
     def __init__(self, folder: str) -> None:
+        super().__init__()
         self.folder = folder
 
     def write(self, path: str, data: bytes) -> None:
@@ -351,6 +352,7 @@ class Forbidden(LocalStorage):
     """A store in which nothing can be renamed. It notes which receipts are read."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.read_receipts: list[str] = []
 
     def rename(self, source: str, target: str) -> None:

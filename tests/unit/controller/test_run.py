@@ -71,6 +71,10 @@ def test_a_pool_of_each_warehouse(tmp_path: Path, text: str) -> None:
         ),
         (POOL.replace("k8s", "compaction/u/1/p"), "warehouses.0.queue.pool"),
         (POOL.replace("pool: k8s, ", ""), "warehouses.0.queue.pool"),
+        (
+            POOL.replace("pool: k8s, ", "pool: k8s, template: {cleanup: {mode: Never, quarantine: 1h}}, "),
+            "template.cleanup: mode Never moves and deletes nothing",
+        ),
         (TWIN, "queue.pool: warehouses lake and pond cannot both take entries of k8s"),
         (GOOD + "colour: blue\n", "colour"),
         (GOOD.replace("name: lake", "title: lake"), "(and 1 more problems)"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.conditions import find_condition
+from compaction_operator.api.config import Warehouse
 from compaction_operator.api.request import FINAL_REASONS, DriverResult, Reason
 from compaction_operator.api.stores import Hdfs, StoreSettings
 from compaction_operator.controller.answers import Preflight
@@ -59,6 +60,39 @@ async def test_a_job_that_the_api_server_refuses_is_said_and_tried_again() -> No
     assert condition(sandbox.compaction())["reason"] == "Running"
     assert len(sandbox.kube.jobs()) == 1
     assert sandbox.compaction()["attempt"] == 1
+
+
+QUOTA = 'pods "nightly-x" is forbidden: exceeded quota: compute'
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_quota_that_refuses_the_pod_of_a_job_is_quoted_and_limited_in_time(allowed: bool) -> None:
+    """Without the right to read events it is still reported, when it takes too long for a start."""
+
+    @runs
+    async def scenario() -> None:
+        box = Sandbox()
+        box.kube.refusals = [{"metadata": {}, "lastTimestamp": "2026-01-01T12:00:00Z", "message": QUOTA}]
+        if not allowed:
+            box.kube.list_refusals = refuse  # type: ignore[method-assign]
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+        await box.start()
+        (job,) = box.kube.jobs()
+        box.kube.apply(ResourceKind.JOB, {**box.kube.get(ResourceKind.JOB, job), "status": {"active": 1}})
+        await box.pass_time(10 if allowed else 310)
+        said = condition(box.compaction())
+        waits = f"QuotaExceeded: {QUOTA}" if allowed else "PodNotCreated: the job has not created a pod yet"
+        assert (box.compaction()["phase"], said["reason"]) == ("Waiting", waits.partition(":")[0])
+        assert said["message"] == f"attempt 1: job {job} is waiting: {waits}"
+        assert box.kube.reasons().count(said["reason"]) == 1
+        await box.pass_time(1800)
+        assert ("QuotaExceeded" if allowed else "PodNotStarted") in box.kube.reasons()
+        assert job not in box.kube.jobs()
+
+    def refuse(namespace: str, job: str) -> list[dict[str, Any]]:
+        raise KubeError("403 Forbidden: events is forbidden")
+
+    scenario()
 
 
 def ended(reason: Reason, *states: str) -> CompactionDecision:
@@ -147,8 +181,8 @@ def test_each_warehouse_has_stores_of_its_own(tmp_path: Path) -> None:
     """Connected once, with its own settings: another warehouse's identity must not touch its files."""
     opened: list[StoreSettings] = []
 
-    def stores(settings: StoreSettings) -> Callable[[str], Storage]:
-        opened.append(settings)
+    def stores(warehouse: Warehouse) -> Callable[[str], Storage]:
+        opened.append(warehouse.stores)
         return lambda _: LocalStorage()
 
     settings = {name: StoreSettings(hdfs=Hdfs(config_map=name)) for name in ("one", "two")}

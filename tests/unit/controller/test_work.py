@@ -9,6 +9,7 @@ import pytest
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.config import Volume
 from compaction_operator.api.request import Reason, agent_info, queue_worker
 from compaction_operator.cleanup.attempt import Holdings
 from compaction_operator.cleanup.reader_lock import cleanup_agent
@@ -148,6 +149,14 @@ def test_preflight_of_a_table(tmp_path: Path, changes: dict[str, Any], reason: R
     verdict = work(metastore_of(table(tmp_path, **changes))).preflight(compaction())
     assert verdict.reason is reason
     assert reason is None or "sales.orders" in verdict.message
+
+
+def test_a_table_that_is_not_orc_says_by_what(tmp_path: Path) -> None:
+    """One of the two may be right."""
+    odd = table(tmp_path, serde="org.example.Text")
+    verdict = work(metastore_of(odd)).preflight(compaction())
+    assert verdict.reason is Reason.NOT_ORC
+    assert f"{odd.input_format} and its serde org.example.Text" in verdict.message
 
 
 def test_preflight_of_a_table_outside_of_what_the_warehouse_allows(tmp_path: Path) -> None:
@@ -303,6 +312,33 @@ def test_settling_fences_before_it_lists(tmp_path: Path) -> None:
     assert settled.baseline.txn_high_water_mark == 40
     assert metastore.asked("unlock") == [7, 8]
     assert STAGING not in names(tmp_path)
+
+
+def test_warehouses_with_one_path_have_their_own_volumes(tmp_path: Path) -> None:
+    """Two Hives whose tables lie at equal locations: what is done for one never touches the other's files."""
+    plain = CONFIG.warehouses[0]
+    warehouses = tuple(
+        plain.model_copy(update={"name": name, "volume": Volume(claim_name=f"of-{name}", mount_path="/warehouse")})
+        for name in ("lake", "sea")
+    )
+    config = CONFIG.model_copy(update={"warehouses": warehouses, "volumes_path": str(tmp_path)})
+    lake, sea = (tmp_path / f"of-{name}" / "warehouse" / "orders" for name in ("lake", "sea"))
+    location = Path("/warehouse/orders")
+    for place in (lake, sea):
+        for name in (*DELTAS, STAGING, "delta_0000001_0000003"):
+            make_directory(place, name)
+    metastore = metastore_of(table(location))
+    working = Work(config, clock=lambda: NOON, connect=lambda _: metastore.client())
+    settled = working.settle(journal(location), driver_ended=True)
+    assert isinstance(settled, Settlement)
+    assert settled.states == {"": PublishedState.PUBLISHED}
+    assert (STAGING in names(lake), STAGING in names(sea)) == (False, True)
+    entry = journal(location).spec.partitions[0]
+    states = [{"partition": "", "state": "Published"}]
+    deleted = working.delete(journal(location, status={"partitions": states}), [entry], purge=False)
+    assert not isinstance(deleted, Trouble)
+    assert names(lake) == {"delta_0000001_0000003"}
+    assert names(sea) == {*DELTAS, STAGING, "delta_0000001_0000003"}
 
 
 LONG_AGO = NOON - timedelta(minutes=2)

@@ -34,18 +34,18 @@ def message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("instances", "executors", "patience"),
-    [(AUTO, 2, EXECUTOR_WAIT_SECONDS), (AUTO, 0, None), (2, 2, None)],
+    ("instances", "executors", "expected"),
+    [(AUTO, 2, (EXECUTOR_WAIT_SECONDS, True)), (AUTO, 0, (None, True)), (2, 2, (1800.0, False)), (0, 0, (None, True))],
 )
 def test_only_executors_that_the_driver_chose_are_given_up(
-    instances: object, executors: int, patience: float | None, monkeypatch: pytest.MonkeyPatch
+    instances: object, executors: int, expected: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A compaction that asks for a number gets it, or waits until its deadline."""
+    """A compaction that asks for a number gets it, or waits for as long as the profile allows."""
     asked = SparkOptions(executors=ExecutorResources.model_validate({"instances": instances}))
-    monkeypatch.setattr(driver, "SparkRunner", lambda *_, **settings: settings["patience"])
+    monkeypatch.setattr(driver, "SparkRunner", lambda *_, **said: (said["patience"], said["replaceable"]))
     limits = Limits(asked.executors, most=4)
     placed = driver._runner(REQUEST.model_copy(update={"spark": asked}), {}, limits, tell=lambda _: None)
-    assert placed._start(executors) == patience  # type: ignore[comparison-overlap]
+    assert placed._start(executors) == expected
 
 
 def ending(monkeypatch: pytest.MonkeyPatch, end: DriverResult | Exception) -> None:

@@ -410,7 +410,9 @@ def test_a_fenced_driver_does_not_bring_its_staging_back(
 def test_nothing_to_compact_leaves_no_staging(places: tuple[Path, Path]) -> None:
     run(places[0])
     published = names(places[0])
-    assert run(places[0]).reason is Reason.NOTHING_TO_COMPACT
+    again = run(places[0])
+    assert again.reason is Reason.NOTHING_TO_COMPACT
+    assert again.message == "nothing to compact: prt=0: there is no delta above base_0000003"
     assert names(places[0]) == published == {"base_0000003"}
 
 

@@ -219,11 +219,13 @@ class Starts:
 
     def runner(self, *, instances: object) -> PlacedRunner:
         limits = Limits(ExecutorResources.model_validate({"instances": instances}), most=4)
+        self._replaceable = not limits.executors.asked
         return PlacedRunner(limits, spark=self._spark, tell=self.said.append)
 
     def _spark(self, executors: int) -> SparkRunner:
         self.executors.append(executors)
-        return SparkRunner(self._begin, slots=1, task_bytes=1, patience=self._patience if executors else None)
+        patience = self._patience if executors else None
+        return SparkRunner(self._begin, slots=1, task_bytes=1, patience=patience, replaceable=self._replaceable)
 
     def _begin(self) -> Any:
         self.contexts += 1
@@ -531,6 +533,29 @@ def test_auto_does_the_work_itself_if_spark_fails_without_an_executor(first: obj
     assert starts.executors == [1, 0]
     why = "Spark has failed without an executor: calling collect. : SparkException: stopped"
     assert starts.said[-1] == f"{why}; done by Spark in the driver's pod"
+
+
+def test_executors_that_were_asked_for_and_do_not_come_end_the_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives its locks back. The work is not done without them: its pod may have no room for it."""
+    monkeypatch.setattr(runner, "POLL_SECONDS", 0.01)
+    waiting = Submitting()
+    starts = Starts(waiting, patience=0.0)
+    placed = starts.runner(instances=2)
+    with pytest.raises(JobError, match="no executor has come in 0 s; a quota") as caught:
+        placed.run(loaded(tmp_path / "one", LARGE), lambda _: None)
+    placed.close()
+    assert caught.value.reason is Reason.EXECUTORS_NOT_STARTED
+    assert (starts.executors, waiting.stopped) == ([2], True)
+
+
+@pytest.mark.parametrize("first", [REFUSED, Refused()], ids=["while Spark starts", "later"])
+def test_a_spark_that_fails_with_executors_that_were_asked_for_has_failed(first: object, tmp_path: Path) -> None:
+    """It counts: a wrong configuration would otherwise be tried for ever."""
+    with pytest.raises(RuntimeError) as caught:
+        Starts(first, patience=1000.0).runner(instances=2).run(loaded(tmp_path / "one", LARGE), lambda _: None)
+    assert caught.value is REFUSED
 
 
 @pytest.mark.parametrize("patience", [0.0, None])

@@ -11,7 +11,7 @@ from compaction_operator.api.config import SparkProfile, Volume, Warehouse
 from compaction_operator.api.request import JobRequest
 from compaction_operator.api.stores import StoreSettings
 from compaction_operator.driver.hadoop import Hadoop
-from compaction_operator.driver.spark import executor_template, hudi_settings, slots, spark_settings
+from compaction_operator.driver.spark import FEW_RIGHTS, executor_template, hudi_settings, slots, spark_settings
 
 from .support import REQUEST
 
@@ -133,6 +133,13 @@ def test_executors_have_the_drivers_identity_in_a_cloud_but_not_its_rights_in_th
     profile = SparkProfile(name="x", image="i", service_account="lake-writer")
     spec = executor_template(REQUEST.model_copy(update={"profile": profile}))["spec"]
     assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("lake-writer", False)
+
+
+def test_spark_touches_no_object_but_pods() -> None:
+    """Whatever the profile says: the driver's role allows nothing else. tests/integration/chart runs it so."""
+    profile = SparkProfile(name="x", image="i", spark_conf=dict.fromkeys(FEW_RIGHTS, "default"))
+    settings = spark_settings(REQUEST.model_copy(update={"profile": profile}), POD, executors=1)
+    assert settings.items() >= FEW_RIGHTS.items()
 
 
 def test_jvms_know_the_realm_where_hadoop_requires_kerberos() -> None:

@@ -12,13 +12,12 @@ from typing import Any
 from compaction_operator.api.cleanup import (
     MAX_BLOCKERS,
     Blocker,
-    CleanupPhase,
     CompactionCleanupStatus,
     PartitionEntry,
     PartitionStatus,
     PublishedState,
 )
-from compaction_operator.api.compaction import CleanupMode
+from compaction_operator.api.compaction import CleanupMode, CleanupPhase
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import CleanupSettings
 from compaction_operator.api.model import backed_off, counted, format_duration
@@ -425,9 +424,8 @@ class _CleanupStep(Draft[CompactionCleanupStatus]):
         outcome, reason, message = self._verdict()
         self.update(completion_time=rfc3339(self.now), blockers=(), blocker_count=0)
         self._overdue_no_more()
-        self.set(SUCCEEDED, outcome, reason, message)
         self.update(phase=CleanupPhase.SUCCEEDED if outcome is _TRUE else CleanupPhase.FAILED)
-        self.event(reason, message, EventType.NORMAL if outcome is _TRUE else EventType.WARNING)
+        self.conclude(reason, message, success=outcome is _TRUE)
         return self._decision()
 
     def _verdict(self) -> Verdict:

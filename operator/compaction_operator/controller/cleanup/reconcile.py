@@ -29,7 +29,7 @@ class CleanupReconciler:
         Raises KubeError (ConflictError, GoneError) when the API server rejects a step.
         """
         cleanup = self._services.cache.cleanups.get(key)
-        if cleanup is None:
+        if cleanup is None or not self._services.ownership.has(cleanup):
             self._reader_watch.forget(key)
             return None, False
         observed = await self._observe(cleanup, failures)

@@ -5,7 +5,8 @@ of any earlier moment. Where `decide` lacks information, it asks for an action; 
 `CompactionObservation`.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,7 +15,9 @@ from typing import Literal
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState
 from compaction_operator.api.compaction import (
     BackOff,
+    CleanupPhase,
     Forecast,
+    Obstacle,
     Phase,
     ProgressStatus,
     TableCompactionStatus,
@@ -23,7 +26,7 @@ from compaction_operator.api.compaction import (
 )
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
 from compaction_operator.api.config import OperatorConfig
-from compaction_operator.api.model import backed_off
+from compaction_operator.api.model import backed_off, format_duration
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, SUCCESS_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.controller.answers import Automatic, Preflight, Trouble
@@ -33,6 +36,7 @@ from compaction_operator.controller.kube.events import Event, EventType
 from compaction_operator.controller.kube.job import JobState, JobView, current_job
 from compaction_operator.controller.kube.resources import Cleanup, Compaction
 from compaction_operator.controller.kube.times import parse_time, rfc3339, seconds_until
+from compaction_operator.controller.ownership import NOT_SERVED, Ownership
 from compaction_operator.controller.permissions import may_use, refusal
 
 AUTO_COMPACTION_OFF = "AutoCompactionOff"
@@ -42,6 +46,9 @@ METASTORE_RETRY = 3.0
 JOB_CHECK = 30.0
 STARTING_CHECK = 5.0
 SETTLING_CHECK = 5.0
+STARTING_LIMIT = 300.0
+"""Seconds after which a pod that is only starting is reported: its secret or its volume may be missing."""
+EXECUTORS_WAITING = "ExecutorsWaiting"
 PROGRESS_PAUSE = 10.0
 """Minimum seconds between two status writes that change only the progress."""
 WAIT_PAUSE = 10.0
@@ -93,7 +100,7 @@ class CompactionObservation:
     `in_line` means that it waits for nothing that is worth a status: its turn comes as soon as a preflight may begin.
     `refused` is why the Job cannot be created, `pod` is what keeps the driver from running, `executors` is what keeps
     its executors from running, and `lost` is why the driver is lost according to the metastore. `recorded` means that
-    the receipt of the end is written, or why it is not.
+    the receipt of the end is written, or why it is not. `cleanups` are the known ones of a compaction that has ended.
     """
 
     waits_for: str | None = None
@@ -101,7 +108,7 @@ class CompactionObservation:
     job: JobView | None = None
     refused: str | None = None
     pod: PodTrouble | None = None
-    executors: str | None = None
+    executors: PodTrouble | None = None
     lost: str | None = None
     job_deleted: bool = False
     progress: Progress | None = None
@@ -109,6 +116,7 @@ class CompactionObservation:
     end: End | None = None
     attempt_ended: bool | Trouble = False
     recorded: bool | Trouble = False
+    cleanups: tuple[Cleanup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -128,11 +136,29 @@ class CompactionDecision:
 def decide(
     compaction: Compaction, observed: CompactionObservation, *, config: OperatorConfig, now: datetime
 ) -> CompactionDecision:
-    """Return the next step of a compaction. An ended one changes only in its observed generation."""
+    """Return the next step of a compaction.
+
+    An ended one changes only in its observed generation, and in what it shows of its cleanups.
+    """
     step = _CompactionStep(compaction, observed, config, now)
     if compaction.ended:
+        step.show(observed.cleanups)
         return step.decision()
     return step.attempt_running() if compaction.attempt_running else step.between_attempts()
+
+
+def leave(compaction: Compaction, *, ownership: Ownership, handled: bool, now: datetime) -> CompactionDecision:
+    """Return the next step of a compaction that another operator may own: none, unless no operator writes to it.
+
+    Then it gets one note about that. It does not fail: another operator may be slow, or be installed later. `handled`
+    means that another operator has handled a resource of its namespace.
+    """
+    if compaction.status.conditions:
+        return CompactionDecision(compaction.status)
+    if (left := ownership.silence(compaction, now, handled=handled)) > 0:
+        return CompactionDecision(compaction.status, requeue_after=left)
+    step = _CompactionStep(compaction, CompactionObservation(), ownership.config, now)
+    return step.not_served(ownership.not_served(compaction.meta.namespace))
 
 
 def attempt_deadline(compaction: Compaction, config: OperatorConfig) -> datetime | None:
@@ -154,11 +180,23 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         self._observed = observed
         self._config = config
         self._deadline = attempt_deadline(compaction, config)
+        profile = config.profile(compaction.spec.spark.profile)
+        self._start_timeout = math.inf if profile is None else profile.start_timeout
 
     def decision(
         self, action: CompactionAction = CompactionAction.NONE, *, requeue_after: float | None = None
     ) -> CompactionDecision:
         return CompactionDecision(self.status, action, requeue_after, tuple(self.events))
+
+    def show(self, cleanups: Sequence[Cleanup]) -> None:
+        """Show the phase of the cleanups. What was shown stays once their records are gone."""
+        if cleanups:
+            self.update(cleanup_phase=_phase_of(cleanups))
+
+    def not_served(self, message: str) -> CompactionDecision:
+        """Tell the user of a compaction that no operator handles."""
+        self.event(NOT_SERVED, message, EventType.WARNING)
+        return self._wait(Phase.WAITING, NOT_SERVED, message)
 
     def between_attempts(self) -> CompactionDecision:
         """Handle a compaction without a running attempt: fail, wait, or start the next attempt."""
@@ -166,7 +204,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         if refused is not None:
             return self._fail(refused)
         if self._spec.suspend:
-            return self._wait(Phase.SUSPENDED, "Suspended", "spec.suspend is set: no attempt is started")
+            return self._wait(Phase.SUSPENDED, Reason.SUSPENDED, "spec.suspend is set: no attempt is started")
         due = self._compaction.next_attempt
         if due is not None and due > self.now:
             return self._back_off(due)
@@ -182,6 +220,9 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         job, recorded = self._observed.job, self.status.job is not None
         if self.status.attempt_start_time is None:  # written by an older version: count from now on
             self.update(attempt_start_time=rfc3339(self.now))
+        going_on = not recorded if job is None else not job.ended
+        if self._spec.suspend and self.status.ending is None and going_on:
+            return self._give_up(Reason.SUSPENDED, "spec.suspend is set", EventType.NORMAL)
         if job is None and not recorded and self.status.ending is None:
             return self._create_job()
         self.update(job=current_job(self._compaction))
@@ -249,7 +290,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
             start_time=self.status.start_time or rfc3339(self.now),
         )
         message = f"attempt {attempt} of {self._spec.type.noun} of {self._spec.table} started"
-        self._report(Phase.RUNNING, ConditionStatus.UNKNOWN, "Running", message)
+        self._report(Phase.RUNNING, "Running", message)
         self.event("Started", message)
         return self.decision(CompactionAction.CREATE_JOB)
 
@@ -262,6 +303,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         why = f"the job cannot be created: {self._observed.refused}"
         if self._is_overdue():
             return self._give_up(Reason.DEADLINE_EXCEEDED, self._overdue(why))
+        if self._is_late(self.status.attempt_start_time):
+            return self._give_up(Reason.JOB_NOT_CREATED, self._late(why))
         message = f"attempt {self.status.attempt}: {why}"
         return self._wait(Phase.WAITING, "JobNotCreated", message, requeue_after=STARTING_CHECK)
 
@@ -273,23 +316,51 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         requeue_after = min(JOB_CHECK if job.ready else STARTING_CHECK, self._follow_progress())
         if self._deadline is not None:
             requeue_after = min(requeue_after, seconds_until(self._deadline, self.now))
-        trouble = self._observed.pod
+        trouble, executors = self._observed.pod, self._observed.executors
+        # NB: the pod of a driver that has run may be gone before its Job has failed.
+        progress = self._observed.progress or self.status.progress
+        if trouble is not None and progress is None and self._is_late(self.status.attempt_start_time):
+            return self._give_up(trouble.cause, self._late(f"the driver is waiting: {trouble}"))
+        if trouble is None and executors is not None:
+            return self._executors_wait(executors, requeue_after)
         what = f"is waiting: {trouble}" if trouble else "is running"
         message = f"attempt {self.status.attempt}: job {job.name} {what}"
-        if trouble is None or trouble.passing:
+        if trouble is None or (trouble.passing and self._waited(self.status.attempt_start_time) < STARTING_LIMIT):
             self.update(pod_trouble=None)
             return self._wait(Phase.RUNNING, "Running", message, requeue_after=requeue_after)
-        return self._cannot_start(trouble, message, requeue_after)
+        return self._cannot_start(trouble.reason, trouble, message, requeue_after)
 
-    def _cannot_start(self, trouble: PodTrouble, message: str, requeue_after: float) -> CompactionDecision:
-        """Report a pod that cannot start, with one event.
+    def _executors_wait(self, trouble: PodTrouble, requeue_after: float) -> CompactionDecision:
+        """Report that no executor runs. With Auto, the driver itself goes on without them after a while."""
+        known, asked = self.status.pod_trouble, self._spec.spark.executors.asked
+        if asked and known is not None and known.reason == EXECUTORS_WAITING and self._is_late(known.since):
+            why = self._late(f"its executors are waiting: {trouble}")
+            return self._give_up(Reason.EXECUTORS_NOT_STARTED, why)
+        message = f"attempt {self.status.attempt}: its executors are waiting: {trouble}"
+        return self._cannot_start(EXECUTORS_WAITING, trouble, message, requeue_after)
+
+    def _cannot_start(self, reason: str, trouble: PodTrouble, message: str, requeue_after: float) -> CompactionDecision:
+        """Report pods that cannot start, with one event.
 
         NB: one cause has several reasons (ErrImagePull, ImagePullBackOff).
         """
-        if self.status.pod_trouble is None:
-            self.event(trouble.reason, message, EventType.WARNING)
-        self.update(pod_trouble=Why(reason=trouble.reason, message=trouble.message))
-        return self._wait(Phase.WAITING, trouble.reason, message, requeue_after=requeue_after)
+        known = self.status.pod_trouble
+        if known is None:
+            self.event(reason, message, EventType.WARNING)
+        since = known.since if known is not None else rfc3339(self.now)
+        self.update(pod_trouble=Obstacle(reason=reason, message=trouble.message, since=since))
+        return self._wait(Phase.WAITING, reason, message, requeue_after=requeue_after)
+
+    def _waited(self, since: str | None) -> float:
+        """Return the seconds since a time; 0 if it is unknown."""
+        return 0.0 if since is None else (self.now - parse_time(since)).total_seconds()
+
+    def _is_late(self, since: str | None) -> bool:
+        """Whether pods have been waited for since then for longer than the profile allows."""
+        return self._waited(since) >= self._start_timeout
+
+    def _late(self, seen: str) -> str:
+        return f"not started within {format_duration(self._start_timeout)}: {seen}"
 
     def _is_overdue(self) -> bool:
         return self._deadline is not None and self._deadline <= self.now
@@ -305,16 +376,16 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         far = f"the driver is running ({progress})" if progress else "the driver is running without reported progress"
         return f"{far}; its executors are waiting: {self._observed.executors}" if self._observed.executors else far
 
-    def _give_up(self, reason: Reason, why: str) -> CompactionDecision:
+    def _give_up(self, reason: Reason, why: str, type_: EventType = EventType.WARNING) -> CompactionDecision:
         """Record why the attempt ends. NB: its Job is deleted only afterwards, so that a restart can continue."""
         ending = Why(reason=reason, message=why)
         self.update(ending=ending, job=current_job(self._compaction))
-        self.event(reason, f"ending attempt {self.status.attempt}: {why}", EventType.WARNING)
+        self.event(reason, f"ending attempt {self.status.attempt}: {why}", type_)
         return self._delete_job(ending)
 
     def _delete_job(self, ending: Why) -> CompactionDecision:
         """Delete the Job, and poll until it is gone; finalizers of other controllers may delay that."""
-        self._report(Phase.RUNNING, ConditionStatus.UNKNOWN, ending.reason, f"ending the attempt: {ending.message}")
+        self._report(Phase.RUNNING, ending.reason, f"ending the attempt: {ending.message}")
         if self._observed.job_deleted:
             return self.decision(requeue_after=STARTING_CHECK)
         return self.decision(CompactionAction.DELETE_JOB)
@@ -351,6 +422,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
 
     def _record(self, end: End) -> None:
         if not self._compaction.is_hudi:
+            self.show(end.cleanups)
             self.update(
                 cleanups=tuple(cleanup.meta.name for cleanup in end.cleanups),
                 totals=sum((entry.totals for entry in end.published), Totals()),
@@ -374,20 +446,19 @@ class _CompactionStep(Draft[TableCompactionStatus]):
             return None
         if ending is not None:
             return DriverResult(reason=Reason(ending.reason), message=ending.message)
-        result = end.driver.result
+        result, cause = end.driver.result, end.driver.cause
         if succeeded:
             where = missing[0].partition or self._spec.table
             why, message = Reason.DRIVER_FAILED, f"the driver succeeded, but {where} is not published"
         elif result is not None and result.reason in _OF_THE_FENCED and self._was_lost(end):
             why, message = Reason.DRIVER_LOST, f"the driver was lost and came back: {result.message}"
         elif result is not None and result.reason not in SUCCESS_REASONS:
-            return result
+            return cause if cause is not None and result.reason is Reason.INTERRUPTED else result
         elif job is None:
             why = Reason.JOB_GONE
             message = f"job {current_job(self._compaction)} was deleted; the next attempt determines what is left"
         else:
-            why = Reason.INTERRUPTED if end.driver.interrupted else Reason.DRIVER_FAILED
-            message = end.driver.seen
+            return cause or DriverResult(reason=Reason.DRIVER_FAILED, message=end.driver.seen)
         return DriverResult(reason=why, message=message)
 
     def _was_lost(self, end: End) -> bool:
@@ -407,7 +478,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
     def _done(self, end: End) -> DriverResult:
         """Return the successful result; on a Hudi table the driver's report, without which the Job still succeeded.
 
-        NB: of a Hive table the report only says why deltas were not merged; without it nothing else is different.
+        NB: of a Hive table the report only says why deltas were not merged, or why there was nothing to merge; without
+        it nothing else is different.
         """
         if self._compaction.is_hudi:
             lost = "the driver succeeded, but its report is lost; the table's timeline shows what it did"
@@ -415,21 +487,29 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         result = end.driver.result
         apart = f"; {result.apart}" if result is not None and result.apart else ""
         if not end.published:
-            return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message=f"nothing to compact{apart}")
+            idle = result is not None and result.reason is Reason.NOTHING_TO_COMPACT
+            why = result.message if result is not None and idle else "nothing to compact"
+            return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message=f"{why}{apart}")
         return DriverResult(reason=Reason.COMPACTED, message=f"{self.status.totals or Totals()}{apart}")
 
     def _succeed(self, done: DriverResult) -> CompactionDecision:
         if self.status.progress is not None:
             # NB: the driver's last progress report may be lost; its success means that all work is done.
             self._show(self.status.progress.completed())
-        return self._end(Phase.SUCCEEDED, ConditionStatus.TRUE, done)
+        return self._end(Phase.SUCCEEDED, done)
 
     def _pause(self, failure: DriverResult) -> CompactionDecision:
+        if self.status.ending is None:  # otherwise there was an event when its end began
+            self.event(failure.reason, f"attempt {self.status.attempt} ended: {failure.message}", EventType.WARNING)
+        if failure.reason is Reason.SUSPENDED:
+            return self._hold_off(failure, 0.0)  # once it is resumed, nothing is left to wait for
         pause = backed_off(WAIT_PAUSE, self.status.attempt - self.status.failed_attempts, cap=WAIT_PAUSE_CAP)
         return self._hold_off(failure, pause)
 
     def _count(self, failure: DriverResult, end: End) -> CompactionDecision:
         failed, most = self.status.failed_attempts + 1, self._spec.retry.max_attempts
+        if failure.reason is Reason.OOM_KILLED:
+            self.update(oom_killed=True)
         self.update(failed_attempts=failed)
         text = f"attempt {self.status.attempt} failed ({failed} of {most}): {failure.message}"
         self.event("AttemptFailed", f"{failure.reason}: {text}", EventType.WARNING)
@@ -462,15 +542,18 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         return DriverResult(reason=Reason.PARTIALLY_PUBLISHED, message=text)
 
     def _fail(self, why: DriverResult) -> CompactionDecision:
-        return self._end(Phase.FAILED, ConditionStatus.FALSE, why)
+        return self._end(Phase.FAILED, why)
 
-    def _end(self, phase: Phase, outcome: ConditionStatus, why: DriverResult) -> CompactionDecision:
+    def _end(self, phase: Phase, why: DriverResult) -> CompactionDecision:
         self.update(
-            completion_time=rfc3339(self.now), next_attempt_time=None, back_off=None, ending=None, pod_trouble=None
+            phase=phase,
+            completion_time=rfc3339(self.now),
+            next_attempt_time=None,
+            back_off=None,
+            ending=None,
+            pod_trouble=None,
         )
-        self._report(phase, outcome, why.reason, why.message)
-        event_type = EventType.NORMAL if outcome is ConditionStatus.TRUE else EventType.WARNING
-        self.event(why.reason, why.message, event_type)
+        self.conclude(why.reason, why.message, success=phase is Phase.SUCCEEDED)
         return self.decision() if self._is_recorded() else self._ask_to_record(self.status)
 
     def _is_recorded(self) -> bool:
@@ -498,12 +581,29 @@ class _CompactionStep(Draft[TableCompactionStatus]):
     def _wait(
         self, phase: Phase, reason: str, message: str, *, requeue_after: float | None = None
     ) -> CompactionDecision:
-        self._report(phase, ConditionStatus.UNKNOWN, reason, message)
+        self._report(phase, reason, message)
         return self.decision(requeue_after=requeue_after)
 
-    def _report(self, phase: Phase, outcome: ConditionStatus, reason: str, message: str) -> None:
-        self.set(SUCCEEDED, outcome, reason, message)
+    def _report(self, phase: Phase, reason: str, message: str) -> None:
+        self.set(SUCCEEDED, ConditionStatus.UNKNOWN, reason, message)
         self.update(phase=phase)
+
+
+def _phase_of(cleanups: Sequence[Cleanup]) -> CleanupPhase | None:
+    """Return the phase of the cleanup that needs attention most: one that failed, else one that is not done.
+
+    None if all are done and none had anything to delete, because their attempts published nothing.
+    """
+    phases = [cleanup.status.phase for cleanup in cleanups if not _had_nothing_to_do(cleanup)]
+    if CleanupPhase.FAILED in phases:
+        return CleanupPhase.FAILED
+    done = CleanupPhase.SUCCEEDED if phases else None
+    return next((phase for phase in phases if phase is not CleanupPhase.SUCCEEDED), done)
+
+
+def _had_nothing_to_do(cleanup: Cleanup) -> bool:
+    states = {found.state for found in cleanup.status.partitions}
+    return cleanup.status.phase is CleanupPhase.SUCCEEDED and bool(states) and PublishedState.PUBLISHED not in states
 
 
 def _entries(cleanup: Cleanup, state: PublishedState) -> Iterator[PartitionEntry]:

@@ -14,10 +14,17 @@ from compaction_operator.controller.compaction.decide import (
     End,
     attempt_deadline,
     decide,
+    leave,
 )
 from compaction_operator.controller.compaction.turns import Turns
 from compaction_operator.controller.kube.client import KubeError
-from compaction_operator.controller.kube.driver_pod import driver_end, executors_trouble, pod_trouble
+from compaction_operator.controller.kube.driver_pod import (
+    PodTrouble,
+    driver_end,
+    executors_trouble,
+    pod_trouble,
+    refusal_of,
+)
 from compaction_operator.controller.kube.job import current_job, job_manifest, job_request
 from compaction_operator.controller.kube.resources import Compaction, Key
 from compaction_operator.controller.services import Services
@@ -33,6 +40,7 @@ class CompactionReconciler:
         self._turns = turns
         self._asked: dict[Key, float] = {}
         self._drivers = Watch()
+        self._executors: dict[Key, tuple[float, PodTrouble | None]] = {}
 
     async def reconcile(self, key: Key) -> float | None:
         """Do what is possible now; return the requeue delay in seconds.
@@ -41,7 +49,7 @@ class CompactionReconciler:
         """
         compaction, sure = self._services.cache.compactions.get(key), False
         try:
-            again = None if compaction is None else await self._steps(compaction)
+            again = None if compaction is None else await self._next(compaction)
             sure = True
         finally:
             if compaction is not None:
@@ -54,6 +62,17 @@ class CompactionReconciler:
         if compaction is None or compaction.ended:
             self._turns.forget(key)
             self._asked.pop(key, None)
+            self._executors.pop(key, None)
+
+    async def _next(self, compaction: Compaction) -> float | None:
+        ownership = self._services.ownership
+        if ownership.has(compaction):
+            return await self._steps(compaction)
+        handled = compaction.meta.namespace in self._services.cache.handled
+        decision = leave(compaction, ownership=ownership, handled=handled, now=self._services.clock())
+        written = await self._cluster.write(compaction, decision.status, claim=False)
+        self._cluster.emit(decision.events, written.raw)
+        return decision.requeue_after
 
     async def _steps(self, compaction: Compaction) -> float | None:
         # NB: one time for both: whether it backs off must not change between its turn and the decision.
@@ -80,7 +99,7 @@ class CompactionReconciler:
         if not compaction.attempt_running:
             self._forget_driver(compaction)
             if compaction.ended:
-                return CompactionObservation()
+                return CompactionObservation(cleanups=self._cluster.known_cleanups(compaction))
             turn = self._turns.look(compaction, now)
             return CompactionObservation(waits_for=turn.waits_for, in_line=not turn.has_come)
         self._turns.forget(compaction.key)
@@ -90,8 +109,8 @@ class CompactionReconciler:
         progress = self._cluster.progress(meta.namespace, name)
         if job is None or job.ended:
             return CompactionObservation(job=job)
-        pod = None if job.ready else pod_trouble(await self._cluster.pods(meta.namespace, name))
-        executors = await self._executors(compaction, name) if job.ready else None
+        pod = None if job.ready else await self._pod_trouble(meta.namespace, name)
+        executors = await self._executors_trouble(compaction, name) if job.ready else None
         if pod is not None:
             self._forget_driver(compaction)
         lost = await self._lost(compaction) if pod is None else None
@@ -100,15 +119,25 @@ class CompactionReconciler:
     def _forget_driver(self, compaction: Compaction) -> None:
         """Reset the driver's record: a pod that does not run yet (it waits for a node, say) cannot hold anything."""
         self._asked.pop(compaction.key, None)
+        self._executors.pop(compaction.key, None)
         self._drivers.forget(attempt_of(compaction))
 
-    async def _executors(self, compaction: Compaction, job: str) -> str | None:
-        """Inspect an attempt's executors once its deadline has passed: without them its driver waits forever."""
-        deadline = attempt_deadline(compaction, self._services.config)
-        never_any = compaction.spec.spark.executors.instances == 0
-        if deadline is None or deadline > self._services.clock() or never_any:
+    async def _pod_trouble(self, namespace: str, job: str) -> PodTrouble | None:
+        pods = await self._cluster.pods(namespace, job)
+        refused = None if pods else refusal_of(await self._cluster.refusals(namespace, job))
+        return refused or pod_trouble(pods)
+
+    async def _executors_trouble(self, compaction: Compaction, job: str) -> PodTrouble | None:
+        """Look at an attempt's executors, at a limited rate and at its deadline: its driver may wait for them."""
+        if compaction.spec.spark.executors.instances == 0:
             return None
-        return executors_trouble(await self._cluster.executors(compaction.meta.namespace, job))
+        now = self._services.ticks()
+        looked, found = self._executors.setdefault(compaction.key, (now, None))
+        deadline = attempt_deadline(compaction, self._services.config)
+        if now - looked >= JOB_CHECK or (deadline is not None and deadline <= self._services.clock()):
+            found = executors_trouble(await self._cluster.executors(compaction.meta.namespace, job))
+            self._executors[compaction.key] = now, found
+        return found
 
     async def _lost(self, compaction: Compaction) -> str | None:
         """Ask the metastore, at a limited rate, whether the driver is lost; return why it is."""
@@ -150,9 +179,10 @@ class CompactionReconciler:
         return replace(observed, verdict=verdict, waits_for=waits_for)
 
     async def _create_job(self, compaction: Compaction) -> CompactionObservation:
-        request = job_request(compaction, self._services.config)
+        config, after_oom = self._services.config, compaction.status.oom_killed
+        request = job_request(compaction, config)
         try:
-            await self._cluster.create_job(job_manifest(request, ttl=self._services.config.job_ttl))
+            await self._cluster.create_job(job_manifest(request, ttl=config.job_ttl, after_oom=after_oom))
         except KubeError as error:
             # The condition shows it, since users do not see the log. Examples: a quota, an admission policy.
             return CompactionObservation(refused=str(error))

@@ -128,15 +128,21 @@ class Cache:
     has ended is in no index of a table: a table may have years of it.
     `freed` collects the tables on which something ended that others may have waited for; the caller that wakes them
     empties it. `metastores` maps each warehouse to the one that keys its tables: several warehouses may share one
-    metastore.
+    metastore. Compactions that are not `ours` take no slot and never start: they are in neither `running` nor
+    `candidates`. While one of them works on a table, it holds the table. `handled` are the namespaces of compactions
+    that name an operator.
     """
 
-    def __init__(self, metastores: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, metastores: Mapping[str, str] | None = None, *, ours: Callable[[Compaction], bool] = lambda _: True
+    ) -> None:
         self._metastores = metastores or {}
+        self._ours = ours
         self.compactions: Store[Compaction] = Store(self.place)
         self.cleanups: Store[Cleanup] = Store(self.place)
         self.running: set[Key] = set()
         self.freed: set[TableKey] = set()
+        self.handled: set[str] = set()
         self.candidates: Line[TableKey] = Line()
         self._working: Groups[TableKey, Key] = Groups()
         self._unsettled: Groups[TableKey, Key] = Groups()
@@ -220,11 +226,14 @@ class Cache:
         )
 
     def _enter(self, compaction: Compaction) -> None:
-        place = self.place(compaction.table)
+        place, ours = self.place(compaction.table), self._ours(compaction)
+        if compaction.status.operator is not None:
+            self.handled.add(compaction.meta.namespace)
         if compaction.attempt_running:
-            self.running.add(compaction.key)
             self._working.add(place, compaction.key)
-        elif compaction.may_hold_table:
+            if ours:
+                self.running.add(compaction.key)
+        elif ours and compaction.may_hold_table:
             self.candidates.enter(Age.of(compaction), place)
 
     def _leave(self, compaction: Compaction) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
@@ -24,6 +25,7 @@ TIMEOUT = (5.0, 30.0)
 PAGE = 200
 THREADS = 8
 LABEL_JOB = "batch.kubernetes.io/job-name"
+OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 EXECUTORS = "spark-role=executor"
 _PLURALS = {
     ResourceKind.COMPACTION: compaction_api.PLURAL,
@@ -187,6 +189,12 @@ class Kube:
         items: list[Raw] = _raw(self._core.list_namespaced_pod, namespace, label_selector=selector)["items"]
         return items
 
+    def list_refusals(self, namespace: str, job: str) -> list[Raw]:
+        """Return the events that say why a Job could not create its pod."""
+        about = f"involvedObject.kind=Job,involvedObject.name={job},reason=FailedCreate"
+        items: list[Raw] = _raw(self._core.list_namespaced_event, namespace, field_selector=about)["items"]
+        return items
+
     def create_event(self, event: Raw) -> None:
         """Create a core/v1 Event."""
         _raw(self._core.create_namespaced_event, event["metadata"]["namespace"], event)
@@ -225,6 +233,11 @@ def connect() -> Kube:
     configuration = client.Configuration.get_default_copy()
     configuration.connection_pool_maxsize = THREADS
     return Kube(client.ApiClient(configuration))
+
+
+def own_namespace() -> str:
+    """Return the namespace of the pod that this process runs in, empty outside of a cluster."""
+    return OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.exists() else ""
 
 
 def _raw(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:

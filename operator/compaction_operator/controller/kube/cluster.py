@@ -22,6 +22,7 @@ from compaction_operator.controller.kube.resources import (
     Cleanup,
     Compaction,
     Policy,
+    Resource,
     ResourceKind,
     ResourceT,
     read_compaction,
@@ -36,6 +37,7 @@ JOB_TRUST = 20.0
 REMEMBERED = 10_000
 """Jobs and drivers to remember; a forgotten one is fetched again."""
 
+Status = TableCompactionStatus | CompactionCleanupStatus | CompactionPolicyStatus
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -89,28 +91,46 @@ async def run_in(pool: Executor, function: Callable[P, R], *args: P.args, **opti
 
 
 class Cluster:
-    """The API server and its cached state. Methods raise KubeError for failures that a retry may fix."""
+    """The API server and its cached state. Methods raise KubeError for failures that a retry may fix.
 
-    def __init__(self, kube: Kube, cache: Cache, pool: Executor, *, clock: Clock, ticks: Callable[[], float]) -> None:
+    `identity` is what the operator writes as itself into each status, empty if it is unknown.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        cache: Cache,
+        pool: Executor,
+        *,
+        clock: Clock,
+        ticks: Callable[[], float],
+        identity: str = "",
+    ) -> None:
         self._kube = kube
         self._cache = cache
         self._pool = pool
         self._clock = clock
         self._ticks = ticks
+        self._identity = identity
+        self._others: set[str] = set()
         self._jobs: Recent[tuple[str, str], tuple[JobView, float]] = Recent(REMEMBERED)
         self._reported: Recent[tuple[str, str], JobView] = Recent(REMEMBERED)
         self._progress: Recent[tuple[str, str], Progress] = Recent(REMEMBERED)
 
-    async def write(self, old: ResourceT, status: TableCompactionStatus | CompactionCleanupStatus) -> ResourceT:
+    async def write(
+        self, old: ResourceT, status: TableCompactionStatus | CompactionCleanupStatus, *, claim: bool = True
+    ) -> ResourceT:
         """Write a status if it differs and the version still matches; return the updated resource.
 
+        Without `claim` it stays open which operator handles the resource.
         Raises GoneError for one that was deleted, also if its deletion is known before the answer: the next step would
         otherwise act on what was written before, or on another resource of that name.
         """
         if status == old.status:
             return old
+        written = self._claimed(old, status) if claim else status
         try:
-            raw = await run_in(self._pool, self._kube.replace_status, old.kind, old.raw, status.to_json())
+            raw = await run_in(self._pool, self._kube.replace_status, old.kind, old.raw, written.to_json())
         except GoneError:
             self._cache.drop(old.key, old.meta.uid)
             raise
@@ -119,6 +139,19 @@ class Cluster:
         if known is None or known.meta.uid != old.meta.uid:
             raise GoneError(f"{old.kind} {old.key} was deleted")
         return cast(ResourceT, known)
+
+    def _claimed(self, old: Resource[Any, Any], status: Status) -> Status:
+        """Return a status that names this operator; log once if another one has handled the resource before."""
+        other = old.status.operator
+        if self._identity and other not in (None, self._identity) and other not in self._others:
+            self._others.add(other)
+            log.warning(
+                "%s %s was handled by the operator of namespace %s: only one operator may serve a namespace",
+                old.kind,
+                old.key,
+                other,
+            )
+        return status.model_copy(update={"operator": self._identity or other})
 
     async def job(self, namespace: str, name: str) -> JobView | None:
         """Return a Job, or None if the API server reports none: a cache alone cannot prove absence."""
@@ -136,13 +169,15 @@ class Cluster:
         await run_in(self._pool, self._kube.delete_cleanup, cleanup.raw)
         self._cache.drop_cleanup(cleanup.key, cleanup.meta.uid)
 
-    async def write_policy(self, policy: Policy, status: CompactionPolicyStatus) -> Policy:
+    async def write_policy(self, policy: Policy, status: CompactionPolicyStatus, *, claim: bool = True) -> Policy:
         """Write a policy's status if the version still matches; return the updated policy.
 
+        Without `claim` it stays open which operator handles the policy.
         Raises ConflictError if the policy has changed, and GoneError if it was deleted.
         """
+        written = self._claimed(policy, status) if claim else status
         return read_policy(
-            await run_in(self._pool, self._kube.replace_status, ResourceKind.POLICY, policy.raw, status.to_json())
+            await run_in(self._pool, self._kube.replace_status, ResourceKind.POLICY, policy.raw, written.to_json())
         )
 
     async def create_compaction(self, manifest: Raw) -> None:
@@ -224,6 +259,14 @@ class Cluster:
         """Return a Job's pods."""
         return await run_in(self._pool, self._kube.list_pods, namespace, job)
 
+    async def refusals(self, namespace: str, job: str) -> list[Raw]:
+        """Return the events that say why a Job could not create its pod; none if this operator may not read events."""
+        try:
+            return await run_in(self._pool, self._kube.list_refusals, namespace, job)
+        except KubeError as error:
+            log.warning("cannot find out why job %s/%s has no pod: %s", namespace, job, error)
+            return []
+
     async def executors(self, namespace: str, job: str) -> list[Raw]:
         """Return the executor pods of a Job's drivers."""
         drivers = {pod["metadata"]["uid"] for pod in await self.pods(namespace, job)}
@@ -236,15 +279,16 @@ class Cluster:
         NB: while a known cleanup is not settled, there is nothing to decide, so only the known ones are returned. An
         attempt may have thousands of cleanups, and each settled one asks for this.
         """
-        known = self._known_cleanups(compaction)
+        known = self.known_cleanups(compaction)
         if not all(one.settled or one.ended for one in known):
             return known
         found = await run_in(self._pool, self._kube.list_cleanups, compaction.meta.namespace, compaction.meta.uid)
         for raw in found:
             self._cache.put_cleanup(raw)
-        return self._known_cleanups(compaction)
+        return self.known_cleanups(compaction)
 
-    def _known_cleanups(self, compaction: Compaction) -> tuple[Cleanup, ...]:
+    def known_cleanups(self, compaction: Compaction) -> tuple[Cleanup, ...]:
+        """Return the cleanups of a compaction's attempts that the cache knows."""
         # NB: any user can write any UID into a resource of their own namespace.
         mine = self._cache.cleanups_of(compaction.meta.uid)
         return tuple(one for one in mine if one.meta.namespace == compaction.meta.namespace)

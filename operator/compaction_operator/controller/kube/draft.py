@@ -3,7 +3,14 @@
 from datetime import datetime
 from typing import Any, Generic
 
-from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition
+from compaction_operator.api.conditions import (
+    COMPLETE,
+    FAILED,
+    SUCCEEDED,
+    Condition,
+    ConditionStatus,
+    find_condition,
+)
 from compaction_operator.controller.kube.events import Event, EventType
 from compaction_operator.controller.kube.resources import Resource, StatusT
 from compaction_operator.controller.kube.times import rfc3339
@@ -41,6 +48,13 @@ class Draft(Generic[StatusT]):
         replaced = tuple(condition if one.type == type_ else one for one in known)
         self.update(conditions=replaced if old else (*known, condition))
         return old is None or (old.status, old.reason, old.message) != (outcome, reason, condition.message)
+
+    def conclude(self, reason: str, message: str, *, success: bool) -> None:
+        """Record the end in Succeeded and in Complete or Failed, with an event."""
+        outcome = ConditionStatus.TRUE if success else ConditionStatus.FALSE
+        self.set(SUCCEEDED, outcome, reason, message)
+        self.set(COMPLETE if success else FAILED, ConditionStatus.TRUE, reason, message)
+        self.event(reason, message, EventType.NORMAL if success else EventType.WARNING)
 
     def event(self, reason: str, message: str, type_: EventType = EventType.NORMAL) -> None:
         """Add an event to post after the status is written."""

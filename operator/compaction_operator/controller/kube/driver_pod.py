@@ -8,15 +8,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from compaction_operator.api.progress import ANNOTATION_PROGRESS, Progress
-from compaction_operator.api.request import DriverResult
+from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.kube.job import CONTAINER
 
 Pod = Mapping[str, Any]
 
 SIGTERM_CODE = 143
 """Exit code of a process ended by SIGTERM."""
-DISRUPTIONS = frozenset({"Evicted", "Preempting", "Preempted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated"})
-"""Reasons of a pod ended from outside, as the kubelet and Kubernetes' controllers write them."""
+DISRUPTIONS = {
+    "Evicted": Reason.EVICTED,
+    "Preempting": Reason.PREEMPTED,
+    "Preempted": Reason.PREEMPTED,
+    "NodeLost": Reason.NODE_GONE,
+    "NodeShutdown": Reason.NODE_GONE,
+    "Shutdown": Reason.NODE_GONE,
+    "Terminated": Reason.NODE_GONE,
+    "EvictionByEvictionAPI": Reason.EVICTED,
+    "TerminationByKubelet": Reason.EVICTED,
+    "PreemptionByScheduler": Reason.PREEMPTED,
+    "DeletionByTaintManager": Reason.NODE_GONE,
+    "DeletionByPodGC": Reason.NODE_GONE,
+}
+"""Reasons of a pod ended from outside: the kubelet's in the pod's status, and those of the condition DisruptionTarget.
+
+https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
+"""
 LAST_WORDS = 300
 """Characters to show of a message that is not a result (the log's end)."""
 
@@ -25,13 +41,13 @@ LAST_WORDS = 300
 class DriverEnd:
     """How a driver ended: its own report if it left one, the outside view, and its last progress.
 
-    `interrupted` means that it was ended from outside: its pod was deleted, evicted or preempted.
+    `cause` is what ended it from outside: its pod was deleted, evicted, preempted or out of memory, or lost its node.
     """
 
     result: DriverResult | None
     seen: str
     progress: Progress | None = None
-    interrupted: bool = False
+    cause: DriverResult | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +62,15 @@ class PodTrouble:
         """Whether it only means that the pod is starting."""
         return self.reason in ("PodNotCreated", "ContainerCreating", "PodInitializing")
 
+    @property
+    def cause(self) -> Reason:
+        """The reason of an attempt that is ended because of it: one for the many words that the kubelet has."""
+        if self.reason in ("Unschedulable", "SchedulerError", "SchedulingGated"):
+            return Reason.UNSCHEDULABLE
+        if self.reason.startswith(("Image", "ErrImage", "InvalidImage", "RegistryUnavailable")):
+            return Reason.IMAGE_PULL_FAILED
+        return Reason.QUOTA_EXCEEDED if self.reason == "QuotaExceeded" else Reason.POD_NOT_STARTED
+
     def __str__(self) -> str:
         return _joined(self.reason, self.message)
 
@@ -58,9 +83,9 @@ def driver_end(pods: Iterable[Pod], *, job_message: str = "") -> DriverEnd:
     ended = [(pod, end) for pod in pods if (end := _terminated(pod)) is not None]
     if not ended:
         gone = "the driver's pod is gone" + (f": {job_message}" if job_message else "")
-        return DriverEnd(None, gone, interrupted=True)
+        return DriverEnd(None, gone, cause=DriverResult(reason=Reason.INTERRUPTED, message=gone))
     pod, end = max(ended, key=lambda found: found[0]["metadata"].get("creationTimestamp", ""))
-    return DriverEnd(_result(end.get("message", "")), _seen(pod, end), driver_progress(pod), _interrupted(pod, end))
+    return DriverEnd(_result(end.get("message", "")), _seen(pod, end), driver_progress(pod), _cause(pod, end))
 
 
 def pod_trouble(pods: Sequence[Pod]) -> PodTrouble | None:
@@ -78,10 +103,19 @@ def pod_trouble(pods: Sequence[Pod]) -> PodTrouble | None:
     return None
 
 
-def executors_trouble(pods: Iterable[Pod]) -> str | None:
-    """Return what keeps the existing executors from running, None if one of them runs or nothing is known."""
+def refusal_of(events: Sequence[Mapping[str, Any]]) -> PodTrouble | None:
+    """Return why the API server refuses the pod of a Job, by the newest of the Job's events; None without any."""
+    if not events:
+        return None
+    newest = max(events, key=lambda event: event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
+    message = newest.get("message") or ""
+    return PodTrouble("QuotaExceeded" if "exceeded quota" in message else "FailedCreate", message)
+
+
+def executors_trouble(pods: Iterable[Pod]) -> PodTrouble | None:
+    """Return what keeps the existing executors from running, None if one runs or is starting, or none exists."""
     found = [pod_trouble((pod,)) for pod in pods]
-    return None if None in found else next((str(trouble) for trouble in found), None)
+    return next((trouble for trouble in found if not any(one is None or one.passing for one in found)), None)
 
 
 def driver_progress(pod: Pod) -> Progress | None:
@@ -102,14 +136,20 @@ def _terminated(pod: Pod) -> Mapping[str, Any] | None:
     return {} if status.get("phase") == "Failed" else None
 
 
-def _interrupted(pod: Pod, end: Mapping[str, Any]) -> bool:
-    """Whether a pod was ended from outside: by SIGTERM, a deletion, or a disruption (drain, eviction, preemption)."""
-    status = pod.get("status") or {}
+def _cause(pod: Pod, end: Mapping[str, Any]) -> DriverResult | None:
+    """Return what ended a pod from outside, None if its container ended by itself."""
+    status, seen = pod.get("status") or {}, _seen(pod, end)
+    if (reason := DISRUPTIONS.get(status.get("reason", ""))) is not None:
+        return DriverResult(reason=reason, message=_joined(seen, status.get("message") if end else None))
+    for condition in status.get("conditions") or ():
+        if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
+            reason = DISRUPTIONS.get(condition.get("reason", ""), Reason.INTERRUPTED)
+            return DriverResult(reason=reason, message=_joined(seen, condition.get("message")))
+    if end.get("reason") == "OOMKilled":
+        return DriverResult(reason=Reason.OOM_KILLED, message=seen)
     if end.get("exitCode") == SIGTERM_CODE or "deletionTimestamp" in pod["metadata"]:
-        return True
-    conditions = status.get("conditions") or ()
-    disrupted = any(one["type"] == "DisruptionTarget" and one["status"] == "True" for one in conditions)
-    return disrupted or status.get("reason") in DISRUPTIONS
+        return DriverResult(reason=Reason.INTERRUPTED, message=seen)
+    return None
 
 
 def _result(message: str) -> DriverResult | None:
@@ -127,7 +167,14 @@ def _seen(pod: Pod, end: Mapping[str, Any]) -> str:
     code = f"the driver exited with code {end.get('exitCode')}"
     named = f"{code} ({why})" if why not in ("", "Error", "Completed") else code
     words = end.get("message", "") if _result(end.get("message", "")) is None else ""
-    return _joined(named, words.strip()[-LAST_WORDS:])
+    return _joined(named, _last(words.strip()))
+
+
+def _last(words: str) -> str:
+    """Return the last lines of a log: whole ones, unless the last one alone is too long."""
+    if len(words) <= LAST_WORDS:
+        return words
+    return words[-LAST_WORDS:].partition("\n")[2] or words[-LAST_WORDS:]
 
 
 def _joined(what: str | None, detail: str | None) -> str:

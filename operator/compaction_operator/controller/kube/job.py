@@ -102,8 +102,10 @@ def job_request(compaction: Compaction, config: OperatorConfig) -> JobRequest:
     )
 
 
-def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
+def job_manifest(request: JobRequest, *, ttl: float, after_oom: bool = False) -> dict[str, Any]:
     """Return the Job that runs an attempt; it is deleted `ttl` seconds after its end, or with its compaction.
+
+    `after_oom` means that a driver of an earlier attempt ran out of memory.
 
     The Job itself never retries: an attempt is counted before it starts, so retries are up to the controller.
     """
@@ -135,21 +137,24 @@ def job_manifest(request: JobRequest, *, ttl: float) -> dict[str, Any]:
             "backoffLimit": 0,
             "podReplacementPolicy": "Failed",
             "ttlSecondsAfterFinished": math.ceil(ttl),
-            "template": {"metadata": {"labels": labels}, "spec": _pod_spec(request)},
+            "template": {"metadata": {"labels": labels}, "spec": _pod_spec(request, after_oom=after_oom)},
         },
     }
 
 
-def driver_resources(spark: SparkOptions, profile: SparkProfile) -> dict[str, Any]:
+def driver_resources(spark: SparkOptions, profile: SparkProfile, *, after_oom: bool) -> dict[str, Any]:
     """Return the container's requests and limits. CPU has no limit: it would slow down a starting JVM.
 
     Where the driver may do the work itself, each core's task may hold its memory in addition; only a few tables make it
     do so. One task more is what the driver's process did before it started Spark: Python keeps much of that memory.
+    After a lack of memory the pod gets more. The JVM's heap stays: what the JVM lacks is an error of its own.
     """
+    factor = profile.oom_memory_factor if after_oom else 1.0
     memory = driver_memory_mib(spark.driver.memory)
     tasks = 0 if spark.executors.asked else (spark.driver.cores + 1) * math.ceil(profile.task_memory / 1024**2)
     cpu = profile.driver_cpu_request or str(spark.driver.cores)
-    return {"requests": {"cpu": cpu, "memory": f"{memory}Mi"}, "limits": {"memory": f"{memory + tasks}Mi"}}
+    least, most = math.ceil(memory * factor), math.ceil((memory + tasks) * factor)
+    return {"requests": {"cpu": cpu, "memory": f"{least}Mi"}, "limits": {"memory": f"{most}Mi"}}
 
 
 def driver_memory_mib(heap: str) -> int:
@@ -189,7 +194,7 @@ def _state(status: Mapping[str, Any]) -> tuple[JobState, str]:
     return JobState.ACTIVE, ""
 
 
-def _pod_spec(request: JobRequest) -> dict[str, Any]:
+def _pod_spec(request: JobRequest, *, after_oom: bool) -> dict[str, Any]:
     profile, warehouse = request.profile, request.warehouse
     spec: dict[str, Any] = {
         "restartPolicy": "Never",
@@ -197,7 +202,7 @@ def _pod_spec(request: JobRequest) -> dict[str, Any]:
         "serviceAccountName": profile.service_account,
         "enableServiceLinks": False,
         "securityContext": pod_security(),
-        "containers": [_container(request)],
+        "containers": [_container(request, after_oom=after_oom)],
         "volumes": volumes(warehouse, metastore=True),
     }
     if profile.node_selector:
@@ -207,7 +212,7 @@ def _pod_spec(request: JobRequest) -> dict[str, Any]:
     return spec
 
 
-def _container(request: JobRequest) -> dict[str, Any]:
+def _container(request: JobRequest, *, after_oom: bool) -> dict[str, Any]:
     warehouse = request.warehouse
     of_pod = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _POD_FIELDS.items()]
     variables = [*of_pod, *pod_environment(warehouse, metastore=True)]
@@ -217,7 +222,7 @@ def _container(request: JobRequest) -> dict[str, Any]:
         "imagePullPolicy": request.profile.image_pull_policy,
         "args": list(DRIVER_ARGUMENTS),
         "env": [{"name": REQUEST_VARIABLE, "value": json.dumps(request.to_json())}, *variables],
-        "resources": driver_resources(request.spark, request.profile),
+        "resources": driver_resources(request.spark, request.profile, after_oom=after_oom),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": container_security(),
         "volumeMounts": volume_mounts(warehouse, metastore=True),

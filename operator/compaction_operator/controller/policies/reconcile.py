@@ -13,6 +13,7 @@ from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.client import ConflictError, GoneError, KubeError
 from compaction_operator.controller.kube.cluster import run_in
 from compaction_operator.controller.kube.resources import Compaction, Key, Policy, ResourceKind, read_policy
+from compaction_operator.controller.ownership import NOT_SERVED
 from compaction_operator.controller.permissions import policy_refusal
 from compaction_operator.controller.policies.decide import Plan, filters_of, hours, plan, restored
 from compaction_operator.controller.policies.manifest import compaction_manifest
@@ -84,12 +85,16 @@ class PolicyRunner:
         known.policy = policy
 
     def why(self, question: Question) -> list[Explanation]:
-        """Answer a question about a table from the last looks, from any thread. Raises NoPolicyError."""
+        """Answer a question about a table from the last looks, from any thread. Raises NoPolicyError.
+
+        Policies of other operators are left out: these have made looks of their own.
+        """
         services, now = self._services, self._services.clock()
         ticks = services.ticks()
         asked = [
             Asked(one.policy, one.look, None if one.busy else now + timedelta(seconds=max(0.0, one.due - ticks)))
             for one in list(self._upkeeps.values())  # a copy in a single step: the loop goes on meanwhile
+            if one.policy.status.operator is None or services.ownership.has(one.policy)
         ]
         cache = services.cache
         return answers(question, asked, cache.compactions.all(), config=services.config, place=cache.place)
@@ -126,6 +131,8 @@ class PolicyRunner:
     async def _step(self, upkeep: _Upkeep) -> float:
         """Look and act once; return the seconds until the next look."""
         policy, now = upkeep.policy, self._services.clock()
+        if not self._services.ownership.has(policy):
+            return await self._leave(upkeep, policy, now)
         if stopped := suspended(policy, now) if policy.spec.suspend else self._refused(policy, now):
             if stopped != policy.status:
                 await self._write(upkeep, policy, stopped)
@@ -136,6 +143,16 @@ class PolicyRunner:
             return policy.spec.interval
         await self._act(upkeep, policy, memory)
         return AGAIN if memory.is_new else policy.spec.interval
+
+    async def _leave(self, upkeep: _Upkeep, policy: Policy, now: datetime) -> float:
+        """Leave a policy to another operator. One that no operator writes to gets one note."""
+        ownership, namespace = self._services.ownership, policy.meta.namespace
+        left = ownership.silence(policy, now, handled=namespace in self._services.cache.handled)
+        if not policy.status.conditions and left == 0:
+            message = ownership.not_served(namespace)
+            told = not_ready(policy, status=ConditionStatus.UNKNOWN, reason=NOT_SERVED, message=message, now=now)
+            await self._write(upkeep, policy, told, claim=False)
+        return left or policy.spec.interval
 
     def _known(self, policy: Policy, memory: Memory) -> Known:
         cache = self._services.cache
@@ -174,7 +191,7 @@ class PolicyRunner:
             ended=last_ended(warehouse, cache.compactions.all(), cache.cleanups.all(), cache.place),
             due=tuple(memory.due_since),
         )
-        self._services.metrics.not_answered(warehouse, "survey", isinstance(answer, Trouble))
+        self._services.report(warehouse, "survey", answer if isinstance(answer, Trouble) else None)
         return answer
 
     async def _act(self, upkeep: _Upkeep, policy: Policy, memory: Memory) -> None:
@@ -223,8 +240,10 @@ class PolicyRunner:
                 del upkeep.created[key]
         return {table for table, _ in upkeep.created.values()}
 
-    async def _write(self, upkeep: _Upkeep, policy: Policy, status: CompactionPolicyStatus) -> None:
-        written = await self._services.cluster.write_policy(policy, status)
+    async def _write(
+        self, upkeep: _Upkeep, policy: Policy, status: CompactionPolicyStatus, *, claim: bool = True
+    ) -> None:
+        written = await self._services.cluster.write_policy(policy, status, claim=claim)
         if upkeep.policy is policy:
             upkeep.policy = written
 

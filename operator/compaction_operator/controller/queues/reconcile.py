@@ -117,7 +117,7 @@ class QueueRunner:
         if trouble and self._troubles.get(warehouse.name) != trouble:
             log.error("warehouse %s: its compaction queue: %s", warehouse.name, trouble)
         self._troubles[warehouse.name] = trouble
-        self._services.metrics.not_answered(warehouse.name, "queue", trouble)
+        self._services.report(warehouse.name, "queue", answer if isinstance(answer, Trouble) else None)
         return answer
 
     async def _prune(self, warehouse: Warehouse, queue: QueuePool, held: Collection[int | None]) -> None:

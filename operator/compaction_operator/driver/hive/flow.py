@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from compaction_operator.acid.plan import why_nothing
 from compaction_operator.api.cleanup import TableIdentity, Upload
 from compaction_operator.api.compaction import Totals
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
@@ -38,12 +39,14 @@ FATAL_REASONS = frozenset({Reason.LOCK_LOST, Reason.SUPERSEDED, Reason.INTERRUPT
 class Tally:
     """Running result of the attempt: the totals and failures of all batches so far.
 
-    `apart` says of each partition that is merged in runs of one row type why it is.
+    `apart` says of each partition that is merged in runs of one row type why it is. `idle` says of the others without
+    outputs why they have none.
     """
 
     totals: Totals = field(default_factory=Totals)
     failures: list[JobError] = field(default_factory=list)
     apart: list[str] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
 
     def fail(self, error: JobError) -> None:
         """Record a partition's failure; raises it when it ends the whole attempt."""
@@ -63,7 +66,7 @@ class Tally:
             raise JobError(first.reason, f"{first}{_more(self.failures)}")
         apart = f"{self.apart[0]}{_more(self.apart)}" if self.apart else None
         if not self.totals.partitions:
-            message = "no partition has anything to compact"
+            message = f"nothing to compact{f': {self.idle[0]}{_more(self.idle)}' if self.idle else ''}"
             return DriverResult(reason=Reason.NOTHING_TO_COMPACT, message=message, apart=apart)
         return DriverResult(reason=Reason.COMPACTED, message=str(self.totals), apart=apart)
 
@@ -243,6 +246,8 @@ class HiveCompaction:
             self._meter.partition_done()
         if item.apart:
             self._tally.apart.append(item.apart)
+        elif not item.plan.outputs:
+            self._tally.idle.append(f"{item.target.partition or 'the table'}: {why_nothing(item.plan)}")
         return item
 
     def _retire(self, target: OpenTarget) -> None:

@@ -18,7 +18,7 @@ EXECUTOR_SECONDS = 60.0
 EXECUTOR_WAIT_SECONDS = 300.0
 """How long Auto waits for the first executor, before the driver's pod does the work: as a cluster needs for a new node.
 
-NB: a compaction that asks for a number waits until its deadline.
+NB: a compaction that asks for a number waits for the profile's start_timeout.
 """
 
 

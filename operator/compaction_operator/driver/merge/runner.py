@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from compaction_operator import orc
 from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError, Unstopped
 from compaction_operator.driver.merge.load import NOTHING, Load
 from compaction_operator.driver.merge.placement import NO_PAST, Limits, Past, Placement, place, place_rest
@@ -123,14 +124,24 @@ class SparkRunner:
 
     `slots` is the number of Spark tasks that run concurrently. `task_bytes` limits the input of small tasks that share
     one Spark task. The first task starts Spark, so it never starts when there is nothing to compact. `patience` is how
-    many seconds it waits for the first executor; None is for as long as it takes.
+    many seconds it waits for the first executor; None is for as long as it takes. A failure of Spark before that is a
+    NoExecutorError, too, if the work is `replaceable`: if it can be done without executors.
     """
 
-    def __init__(self, start: Callable[[], Any], *, slots: int, task_bytes: int, patience: float | None = None) -> None:
+    def __init__(
+        self,
+        start: Callable[[], Any],
+        *,
+        slots: int,
+        task_bytes: int,
+        patience: float | None = None,
+        replaceable: bool = True,
+    ) -> None:
         self._start = start
         self._slots = slots
         self._task_bytes = task_bytes
         self._patience = patience
+        self._replaceable = replaceable
         self._context: Any = None
 
     def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
@@ -142,7 +153,7 @@ class SparkRunner:
         except OperatorError:
             raise
         except Exception as error:
-            if self._patience is None:
+            if self._patience is None or not self._replaceable:
                 raise
             # As where the driver may not make pods, or see its own.
             log.warning("Spark has failed without an executor", exc_info=error)
@@ -203,6 +214,9 @@ def _has_begun(context: Any) -> bool:
     return any(stage and (stage.numActiveTasks or stage.numCompletedTasks or stage.numFailedTasks) for stage in stages)
 
 
+_HINT = "a quota or a full cluster may keep Spark from starting any, and its log says what"
+
+
 class PlacedRunner:
     """A runner that places each batch by its load: in this process or, from the first batch that needs it, on Spark.
 
@@ -242,6 +256,8 @@ class PlacedRunner:
         try:
             return self._spark.run(work, done)
         except NoExecutorError as error:
+            if self._limits.executors.asked:
+                raise JobError(Reason.EXECUTORS_NOT_STARTED, f"{error}; {_HINT}") from error
             # NB: where the driver chose the number itself, its pod has the memory for the tasks as well.
             self._say(f"{error}; done by Spark in the driver's pod", work)
             self._spark.close()

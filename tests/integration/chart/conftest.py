@@ -1,0 +1,95 @@
+"""A control plane without a node, on which Helm installs the chart: all but the pods is real."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import kubernetes
+import pytest
+from sandbox.harness.chart import CHART
+from sandbox.harness.wait import wait_until
+from sandbox.plane.control import ControlPlane, binaries
+
+SYSTEM = "compaction-system"
+RELEASE = "compaction-operator"
+TENANT = "tenant"
+USERS = ("view", "edit", "admin")
+CLEANUPS, COMPACTIONS = "compactioncleanups.compaction.dev", "tablecompactions.compaction.dev"
+CONTROLLERS = ("namespace-controller", "clusterrole-aggregation-controller")
+
+
+def values(*namespaces: str, name: str = "main") -> dict[str, Any]:
+    """Return values with a warehouse for some namespaces."""
+    metastore = {"uris": ["thrift://hive:9083"]}
+    return {"warehouses": [{"name": name, "metastore": metastore, "namespaces": namespaces, "locations": ["/w"]}]}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A control plane, and Helm on it."""
+
+    plane: ControlPlane
+
+    def helm(self, *arguments: str, values: Mapping[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run Helm and return how it ended; with `values` as the chart's."""
+        command = [str(binaries() / "helm"), "--kubeconfig", str(self.plane.kubeconfig), *arguments]
+        given = None if values is None else json.dumps(values)
+        command += [] if values is None else ["--values", "-"]
+        return subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=120)
+
+    def upgrade(self, release: str, *, namespace: str, values: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
+        """Install or upgrade a release of the chart."""
+        where = ("--namespace", namespace, "--create-namespace")
+        return self.helm("upgrade", "--install", release, str(CHART), *where, values=values)
+
+    def names(self, kind: str, namespace: str) -> set[str]:
+        """Return the names of all objects of a kind in a namespace."""
+        return set(self.plane.kubectl("get", kind, "-n", namespace, "-o", "name").split())
+
+    def may(self, user: str, verb: str, resource: str, *, namespace: str) -> bool:
+        """Whether a user has a right on a resource, which is given as `jobs.batch`."""
+        name, _, group = resource.partition(".")
+        asked = {"verb": verb, "group": group, "resource": name, "namespace": namespace}
+        body = {"spec": {"user": user, "resourceAttributes": asked}}
+        reviews = kubernetes.client.AuthorizationV1Api(self.plane.client())
+        return bool(reviews.create_subject_access_review(body).status.allowed)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Give an empty cluster that runs no pods, one for all tests."""
+    plane = ControlPlane(tmp_path_factory.mktemp("plane"), controllers=CONTROLLERS)
+    try:
+        plane.launch()
+        plane.await_ready()
+        yield Cluster(plane)
+    finally:
+        plane.stop()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def helms_own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep Helm's cache and settings out of the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in ("CACHE", "CONFIG", "DATA"):
+            patch.setitem(os.environ, f"HELM_{kind}_HOME", str(tmp_path_factory.mktemp(f"helm-{kind.lower()}")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster) -> Iterator[Cluster]:
+    """Give the cluster with a release, and with a user for each of the roles that Kubernetes has for namespaces."""
+    cluster.plane.kubectl("create", "namespace", TENANT)
+    done = cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(TENANT))
+    assert done.returncode == 0, done.stderr
+    cluster.plane.kubectl("wait", "--for=condition=Established", f"crd/{CLEANUPS}", f"crd/{COMPACTIONS}")
+    for role in USERS:
+        cluster.plane.kubectl("create", "rolebinding", role, "-n", TENANT, f"--clusterrole={role}", f"--user={role}")
+    wait_until(lambda: cluster.may("admin", "patch", CLEANUPS, namespace=TENANT), timeout=60, what="aggregated roles")
+    yield cluster
+    cluster.helm("uninstall", RELEASE, "--namespace", SYSTEM)
+    cluster.plane.kubectl("delete", "namespace", TENANT)
+    cluster.plane.kubectl("delete", *cluster.plane.kubectl("get", "crd", "-o", "name").split())

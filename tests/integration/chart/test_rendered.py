@@ -1,0 +1,117 @@
+"""What Helm makes of values, without a cluster."""
+
+import copy
+import json
+import subprocess
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+from sandbox.harness.chart import CHART
+from sandbox.plane.control import binaries
+
+from compaction_operator.api.config import OperatorConfig
+
+from .conftest import RELEASE, SYSTEM
+
+MANIFESTS = CHART.parents[1] / "manifests"
+Key = tuple[str, str, str]
+Manifest = dict[str, Any]
+Objects = dict[Key, Manifest]
+
+
+def rendered(values: Mapping[str, Any], *, namespace: str = SYSTEM) -> Objects:
+    """Return the objects that the chart makes, by kind, namespace and name."""
+    how = ("--skip-tests", "--namespace", namespace, "--values", "-")
+    return output("helm", "template", RELEASE, str(CHART), *how, values=values)
+
+
+def output(program: str, *arguments: str, values: Mapping[str, Any] | None = None) -> Objects:
+    """Return the objects that a program prints, by kind, namespace and name."""
+    command, given = [str(binaries() / program), *arguments], json.dumps(values)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    every = [one for one in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if one]
+    keyed = {(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in every}
+    assert len(keyed) == len(every), "one object is there twice"
+    return keyed
+
+
+def configuration(objects: Objects) -> OperatorConfig:
+    """Return the operator's configuration as the controller reads it."""
+    text = objects["ConfigMap", SYSTEM, f"{RELEASE}-config"]["data"]["config.yaml"]
+    return OperatorConfig.model_validate(yaml.safe_load(text))
+
+
+def claims(objects: Objects) -> dict[str, str]:
+    """Return the claims that the controller mounts, by path."""
+    pod = objects["Deployment", SYSTEM, RELEASE]["spec"]["template"]["spec"]
+    sources = {volume["name"]: volume.get("persistentVolumeClaim") for volume in pod["volumes"]}
+    mounts = pod["containers"][0]["volumeMounts"]
+    return {mount["mountPath"]: claim["claimName"] for mount in mounts if (claim := sources[mount["name"]])}
+
+
+def warehouse(name: str, claim: str, path: str = "/warehouse") -> dict[str, Any]:
+    return {
+        "name": name,
+        "metastore": {"uris": [f"thrift://{name}:9083"]},
+        "namespaces": ["analytics"],
+        "volume": {"claimName": claim, "mountPath": path},
+    }
+
+
+def test_two_hives_may_have_one_mount_path() -> None:
+    """The usual case is /warehouse in both. The controller has each claim where it looks for its warehouse's files."""
+    objects = rendered({"warehouses": [warehouse("one", "files-of-one"), warehouse("two", "files-of-two")]})
+    config = configuration(objects)
+    assert claims(objects) == {f"/volumes/files-of-{name}/warehouse": f"files-of-{name}" for name in ("one", "two")}
+    assert set(claims(objects)) == {
+        f"{config.volume_root(one)}{one.volume.mount_path}" for one in config.warehouses if one.volume
+    }
+
+
+def test_one_claim_is_mounted_at_each_of_its_paths_once() -> None:
+    shared = [warehouse("one", "files"), warehouse("two", "files"), warehouse("three", "files", "/lake")]
+    objects = rendered({"warehouses": shared})
+    assert claims(objects) == {"/volumes/files/warehouse": "files", "/volumes/files/lake": "files"}
+    assert configuration(objects).warehouse("three") is not None
+
+
+def normal(manifests: Objects) -> Objects:
+    """Return manifests without what only Helm or only kustomize adds: labels, checksum, name suffix, namespaces."""
+    return dict(normal_object(manifest) for key, manifest in manifests.items() if key[0] not in PLACES)
+
+
+PLACES = {"Namespace", "PersistentVolume", "PersistentVolumeClaim"}
+ONLY_HELM = {"app.kubernetes.io/managed-by", "helm.sh/chart", "helm.sh/resource-policy", "checksum/config"}
+
+
+def normal_object(manifest: Manifest) -> tuple[Key, Manifest]:
+    result = copy.deepcopy(manifest)
+    pod = result["spec"]["template"] if result["kind"] == "Deployment" else {}
+    for metadata in (result["metadata"], pod.get("metadata", {})):
+        for name in ("labels", "annotations"):
+            kept = {key: value for key, value in metadata.pop(name, {}).items() if key not in ONLY_HELM}
+            metadata.update({name: kept} if kept else {})
+    if result["kind"] == "ConfigMap":
+        result["metadata"]["name"] = "config"
+        result["data"]["config.yaml"] = yaml.safe_load(result["data"]["config.yaml"])
+    for volume in pod.get("spec", {}).get("volumes", []):
+        volume.get("configMap", {}).update(name="config")
+    for container in pod.get("spec", {}).get("containers", []):
+        container["volumeMounts"].sort(key=lambda mount: mount["name"])
+        pod["spec"]["volumes"].sort(key=lambda volume: volume["name"])
+    return (result["kind"], result["metadata"].get("namespace", ""), result["metadata"]["name"]), result
+
+
+@pytest.mark.parametrize("folder", ["default", "samples/warehouse"])
+def test_kustomize_makes_what_helm_makes(folder: str) -> None:
+    """Object by object, field by field, for the default and for the sample warehouse."""
+    values = MANIFESTS / folder / "values.yaml"
+    given = yaml.safe_load(values.read_text()) if values.exists() else {}
+    kustomized = normal(output("kubectl", "kustomize", str(MANIFESTS / folder)))
+    made = normal(rendered(given, namespace=RELEASE))
+    assert set(kustomized) == set(made)
+    for key, manifest in made.items():
+        assert kustomized[key] == manifest, key

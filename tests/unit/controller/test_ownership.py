@@ -1,0 +1,199 @@
+"""Several operators in a cluster: each leaves alone what another one may own, and ends what it has begun itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.config import OperatorConfig
+from compaction_operator.controller.kube.client import Raw
+from compaction_operator.controller.kube.job import job_name
+from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.controller.policies import Question
+from compaction_operator.controller.policies.why import NoPolicyError
+from tests.unit.controller.sandbox import (
+    CONFIG,
+    Sandbox,
+    Time,
+    cleanup_raw,
+    compaction_raw,
+    condition,
+    runs,
+)
+from tests.unit.controller.test_policies import memory, policy_raw, state
+
+JOB = job_name(compaction="nightly", uid="uid-default-nightly", attempt=1)
+CLEANUP = "nightly-1-0"
+
+
+def serving(*namespaces: str, jobs: int = 2) -> OperatorConfig:
+    lake = CONFIG.warehouses[0].model_copy(update={"namespaces": namespaces})
+    return CONFIG.model_copy(update={"warehouses": (lake,), "max_concurrent_jobs": jobs})
+
+
+def operator(*namespaces: str, identity: str = "one", beside: Sandbox | None = None, jobs: int = 2) -> Sandbox:
+    """An operator in namespace `identity`, in the cluster of another one."""
+    box = Sandbox(time=beside.time if beside else Time(), config=serving(*namespaces, jobs=jobs), identity=identity)
+    if beside is not None:
+        box.kube = beside.kube
+    return box
+
+
+def journal() -> Raw:
+    raw = cleanup_raw(CLEANUP)
+    raw["spec"]["compaction"]["job"] = JOB
+    return raw
+
+
+async def look(box: Sandbox, *, seconds: float = 600) -> int:
+    """Let a new process of an operator work for a while; return how many writes it made."""
+    before = box.kube.version
+    await box.start()
+    await box.pass_time(seconds)
+    return box.kube.version - before
+
+
+async def begun(box: Sandbox) -> None:
+    """Let an operator start an attempt, whose driver has written its journal."""
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await box.start()
+    box.kube.apply(ResourceKind.CLEANUP, journal())
+    await box.run()
+    assert box.compaction()["attempt"] == 1
+
+
+async def running(box: Sandbox) -> None:
+    await begun(box)
+
+
+async def published(box: Sandbox) -> None:
+    """The compaction has ended; its cleanup waits for a reader."""
+    await begun(box)
+    box.work.locks = (12,)
+    box.kube.end_job(JOB, ok=True)
+    await box.run()
+    assert box.cleanup()["phase"] == "WaitingForReaders"
+
+
+@pytest.mark.parametrize("stage", [running, published])
+def test_a_second_operator_writes_nothing_to_what_the_first_one_handles(stage: Callable[[Sandbox], Any]) -> None:
+    """Neither a failure nor a wait, whatever it would find: its metastore is another one."""
+
+    @runs
+    async def scenario() -> None:
+        first = operator("default", identity="one")
+        await stage(first)
+        second = operator("analytics", identity="two", beside=first)
+        assert await look(second) == 0
+        assert second.work.calls.count("settle") == second.work.count("end") == second.work.count("held") == 0
+
+    scenario()
+
+
+@runs
+async def test_a_second_operator_leaves_ended_cleanups_to_the_first_one() -> None:
+    """It has another time to keep them."""
+    first = operator("default")
+    await begun(first)
+    first.kube.end_job(JOB, ok=True)
+    await first.run()
+    await first.pass_time(10)
+    assert first.cleanup()["phase"] == "Succeeded"
+    assert await look(operator("analytics", identity="two", beside=first), seconds=200_000) == 0
+
+
+@runs
+async def test_what_no_operator_handles_gets_one_note_and_does_not_fail() -> None:
+    """The first operator to write loses nothing by it: the one that serves the namespace goes on from there."""
+    strangers = [operator(name, identity=name) for name in ("a", "b")]
+    strangers[1].kube, strangers[1].time = strangers[0].kube, strangers[0].time
+    kube = strangers[0].kube
+    kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    assert await look(strangers[0], seconds=59) == 0
+    assert await look(strangers[0], seconds=600) == 1
+    assert await look(strangers[1], seconds=600) == 0
+    said = condition(strangers[0].compaction())
+    assert (said["status"], said["reason"], strangers[0].compaction()["phase"]) == ("Unknown", "NotServed", "Waiting")
+    assert said["message"].endswith("serves: a")
+    assert kube.reasons() == ["NotServed"]
+    assert "operator" not in strangers[0].compaction()
+    owner = operator("default", identity="c", beside=strangers[0])
+    await owner.start()
+    assert (owner.compaction()["operator"], owner.kube.jobs()) == ("c", [JOB])
+
+
+@runs
+async def test_a_namespace_that_another_operator_handles_gets_its_notes_later() -> None:
+    """That operator may have thousands of compactions to look at first."""
+    first = operator("default")
+    await begun(first)
+    first.kube.apply(ResourceKind.COMPACTION, compaction_raw("new"))
+    second = operator("other", identity="two", beside=first)
+    assert await look(second, seconds=1799) == 0
+    assert await look(second, seconds=1) == 1
+    assert condition(second.compaction("new"))["reason"] == "NotServed"
+
+
+@runs
+async def test_an_operator_ends_what_it_has_begun_in_a_namespace_that_was_taken_off_its_list() -> None:
+    """Half a pair of directories may be published (H3). An attempt of an older version names no operator."""
+    for old in (False, True):
+        box = operator("default", identity="" if old else "one")
+        await begun(box)
+        box.kube.end_job(JOB, ok=False)
+        again = operator("other", identity="one", beside=box)
+        await look(again)
+        assert again.work.count("end 1") == 1
+        said = condition(again.compaction())
+        assert (said["status"], said["reason"]) == ("False", "NotAllowed")
+
+
+@runs
+async def test_attempts_of_another_operator_take_no_slot() -> None:
+    """Nor does what waits in its namespaces come first, on any table. One that works on the same table holds it."""
+    first = operator("default")
+    await begun(first)
+    first.kube.apply(ResourceKind.COMPACTION, compaction_raw("waits", table={"database": "sales", "name": "items"}))
+    second = operator("other", identity="two", beside=first, jobs=1)
+    first.kube.apply(
+        ResourceKind.COMPACTION,
+        compaction_raw("mine", namespace="other", table={"database": "sales", "name": "items"}),
+    )
+    first.kube.apply(ResourceKind.COMPACTION, compaction_raw("same", namespace="other"))
+    await look(second)
+    assert second.kube.status(ResourceKind.COMPACTION, "mine", "other")["phase"] == "Running"
+    assert "default/nightly" in condition(second.kube.status(ResourceKind.COMPACTION, "same", "other"))["message"]
+
+
+@runs
+async def test_policies_of_another_operator_are_left_alone() -> None:
+    """One that no operator handles gets one note."""
+    first = operator("default")
+    first.work.memory = memory(state("sales.orders"))
+    first.kube.apply(ResourceKind.POLICY, policy_raw(suspend=True))
+    await first.start()
+    second = operator("other", identity="two", beside=first)
+    assert await look(second, seconds=7200) == 0
+    with pytest.raises(NoPolicyError):
+        second.controller.why(Question("sales.orders"))
+    first.kube.apply(ResourceKind.POLICY, policy_raw("alone"))
+    assert await look(second, seconds=7200) == 1
+    ready = condition(second.kube.status(ResourceKind.POLICY, "alone"), "Ready")
+    assert (ready["status"], ready["reason"]) == ("Unknown", "NotServed")
+    assert second.work.surveys == 0
+    answers = second.controller.why(Question("sales.orders"))
+    assert [(one.policy, one.reason) for one in answers or ()] == [("alone", "NotServed")]
+
+
+def test_two_operators_that_serve_one_namespace_are_noticed(caplog: pytest.LogCaptureFixture) -> None:
+    @runs
+    async def scenario() -> None:
+        first = operator("default")
+        await begun(first)
+        first.kube.end_job(JOB, ok=True)
+        await look(operator("default", identity="two", beside=first))
+
+    scenario()
+    told = [record.getMessage() for record in caplog.records if "only one operator" in record.getMessage()]
+    assert len(told) == 1
+    assert "was handled by the operator of namespace one" in told[0]

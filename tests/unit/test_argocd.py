@@ -1,0 +1,85 @@
+"""What Argo CD makes of the operator's resources: its Lua runs here, on the cases in Argo CD's own form beside it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lupa import LuaRuntime, lua_type
+from sandbox import argocd
+
+from compaction_operator.api.cleanup import CompactionCleanupSpec
+from compaction_operator.api.compaction import TableCompactionSpec
+from compaction_operator.api.policy import CompactionPolicySpec
+
+KINDS = sorted(argocd.FOLDER.glob("resource_customizations/*/*"))
+SPECS = {
+    "TableCompaction": TableCompactionSpec,
+    "CompactionCleanup": CompactionCleanupSpec,
+    "CompactionPolicy": CompactionPolicySpec,
+}
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def run(script: Path, resource: Any) -> Any:
+    """Run a script with a resource as its global `obj`, and return what it returns, as JSON has it."""
+    lua = LuaRuntime(unpack_returned_tuples=True)
+    lua.globals().obj = lua.table_from(resource, recursive=True)
+    return plain(lua.execute(script.read_text()))
+
+
+def plain(value: Any) -> Any:
+    """Return a table of Lua as a list if its keys are 1, 2, …, else as a dict."""
+    if lua_type(value) != "table":
+        return value
+    items = {key: plain(item) for key, item in value.items()}
+    return list(items.values()) if items and list(items) == list(range(1, len(items) + 1)) else items
+
+
+def cases(file: str, section: str) -> list[Any]:
+    """Return the cases of all kinds: the folder of the file, and the case."""
+    return [
+        pytest.param((kind / file).parent, case, id=f"{kind.name}-{Path(case['inputPath']).stem}")
+        for kind in KINDS
+        for case in load(kind / file)[section]
+    ]
+
+
+def test_each_kind_has_its_own() -> None:
+    assert {kind.name for kind in KINDS} == set(SPECS)
+
+
+@pytest.mark.parametrize("path", sorted(argocd.FOLDER.rglob("testdata/*.yaml")), ids=lambda path: path.stem)
+def test_the_cases_are_resources(path: Path) -> None:
+    """In fields that exist."""
+    resource = load(path)
+    spec = SPECS[resource["kind"]].model_validate(resource["spec"])
+    assert set(resource["spec"]) <= set(spec.to_json())
+
+
+@pytest.mark.parametrize(("folder", "case"), cases("health_test.yaml", "tests"))
+def test_health(folder: Path, case: Mapping[str, Any]) -> None:
+    assert run(folder / "health.lua", load(folder / case["inputPath"])) == case["healthStatus"]
+
+
+@pytest.mark.parametrize(("folder", "case"), cases("actions/action_test.yaml", "discoveryTests"))
+def test_actions_are_offered(folder: Path, case: Mapping[str, Any]) -> None:
+    """Those that have a script, and only while they change something."""
+    offered = run(folder / "discovery.lua", load(folder / case["inputPath"]))
+    assert offered == {one["name"]: {"disabled": one["disabled"]} for one in case["result"]}
+    assert set(offered) == {script.parent.name for script in folder.glob("*/action.lua")}
+
+
+@pytest.mark.parametrize(("folder", "case"), cases("actions/action_test.yaml", "actionTests"))
+def test_actions_change_one_field(folder: Path, case: Mapping[str, Any]) -> None:
+    changed = run(folder / case["action"] / "action.lua", load(folder / case["inputPath"]))
+    assert changed == load(folder / case["expectedOutputPath"])
+
+
+def test_the_patch_of_argo_cds_configuration_is_the_lua() -> None:
+    assert argocd.CONFIG.read_text() == argocd.config_map(), "run make argocd"
+    assert load(argocd.CONFIG)["data"] == argocd.customizations()
