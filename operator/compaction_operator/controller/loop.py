@@ -14,6 +14,7 @@ from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup import CleanupReconciler, ReaderWatch
 from compaction_operator.controller.compaction import CompactionReconciler, Turns
+from compaction_operator.controller.gauges import PolicyGauges, PoolGauges, ResourceGauges
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import ConflictError, GoneError, Kube, KubeError
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
@@ -85,7 +86,12 @@ class Controller:
         self._cleanups = CleanupReconciler(services, self._reader_watch)
         self._policies = PolicyRunner(services)
         self._queues = QueueRunner(services)
-        metrics.watch(self._cache, clock)
+        for gauges in (
+            ResourceGauges(self._cache, clock),
+            PoolGauges(pools),
+            PolicyGauges(self._policies.own, clock),
+        ):
+            metrics.registry.register(gauges)
         self._store_check = StoreCheck(config, work=work, pools=pools, metrics=metrics)
         self._warehouses = [warehouse.name for warehouse in config.warehouses]
         self._sweep_due = ticks() + SWEEP
@@ -143,6 +149,7 @@ class Controller:
     def step(self) -> int:
         """Start everything that is due now; return the number of started tasks."""
         now, due = self._ticks(), list[Coroutine[Any, Any, None]]()
+        self._metrics.last_step.set(self._clock().timestamp())
         self._turns.give_way(now)
         self._wake_waiting()
         while (key := self._queue.pop(now, below=math.inf if len(self._calm) < CALM else 1.0)) is not None:
@@ -356,6 +363,7 @@ class Controller:
         return 0.0
 
     def _failed(self, key: Key) -> float:
+        self._metrics.reconcile_errors.labels(key.kind.value).inc()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         return backed_off(RETRY, failures, cap=RETRY_CAP)
 
@@ -393,4 +401,4 @@ class Controller:
         """Report how a call ended that always asks the metastore: only such a call shows the end of an outage."""
         self._services.report(warehouse, operation, trouble)
         if trouble is None:
-            self._services.outages.over(warehouse)
+            self._services.metastore_answered(warehouse)

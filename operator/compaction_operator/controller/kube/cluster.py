@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -28,6 +28,7 @@ from compaction_operator.controller.kube.resources import (
     read_compaction,
     read_policy,
 )
+from compaction_operator.controller.kube.threads import Threads
 from compaction_operator.controller.kube.times import Clock
 
 log = logging.getLogger(__name__)
@@ -71,13 +72,21 @@ class Pools:
         """Create pools of these sizes; threads start on first use."""
 
         def make() -> WarehousePools:
-            return WarehousePools(*(ThreadPoolExecutor(size) for size in (tables, preflights, polling, deletion, 1)))
+            return WarehousePools(*(Threads(size) for size in (tables, preflights, polling, deletion, 1)))
 
-        return cls(ThreadPoolExecutor(kube), {name: make() for name in warehouses}, make())
+        return cls(Threads(kube), {name: make() for name in warehouses}, make())
 
     def of_warehouse(self, name: str) -> WarehousePools:
         """Return a warehouse's pools."""
         return self._warehouses.get(name, self._others)
+
+    def oldest_calls(self) -> Iterator[tuple[tuple[str, str], float]]:
+        """Yield for each pool its warehouse (empty: the API server) and name, and the age of its oldest call."""
+        pools = [("", "kube", self.kube)]
+        pools += [(name, *own) for name, mine in self._warehouses.items() for own in mine._asdict().items()]
+        for warehouse, name, threads in pools:
+            if isinstance(threads, Threads):
+                yield (warehouse, name), threads.oldest()
 
     def shut_down(self) -> None:
         """Start nothing new and wait for nothing: running calls can be repeated."""

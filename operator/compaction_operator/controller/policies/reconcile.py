@@ -84,6 +84,11 @@ class PolicyRunner:
             known.memory = replace(known.memory, tables={})
         known.policy = policy
 
+    def own(self) -> list[Policy]:
+        """Return the policies that this operator handles, from any thread."""
+        upkeeps = list(self._upkeeps.values())  # a copy in a single step: the loop goes on meanwhile
+        return [one.policy for one in upkeeps if self._services.ownership.has(one.policy)]
+
     def why(self, question: Question) -> list[Explanation]:
         """Answer a question about a table from the last looks, from any thread. Raises NoPolicyError."""
         services, now = self._services, self._services.clock()
@@ -117,8 +122,10 @@ class PolicyRunner:
                 del self._upkeeps[key]
         except KubeError as error:
             log.warning("policy %s: %s", key, error)
+            self._services.metrics.reconcile_errors.labels(key.kind.value).inc()
         except Exception:
             log.exception("policy %s could not be reconciled", key)
+            self._services.metrics.reconcile_errors.labels(key.kind.value).inc()
         finally:
             upkeep.busy = False
             if upkeep.policy.meta.generation == generation:
