@@ -29,6 +29,7 @@ from compaction_operator.controller.queues import QueueRunner
 from compaction_operator.controller.services import Services
 from compaction_operator.controller.store_check import StoreCheck
 from compaction_operator.controller.work import Work
+from compaction_operator.logs import set_subject, subject
 
 log = logging.getLogger(__name__)
 
@@ -313,6 +314,9 @@ class Controller:
 
     async def _reconcile(self, key: Key) -> None:
         again: float | None
+        resource = self._cache.of_kind(key.kind).get(key)
+        if resource is not None:
+            set_subject(resource.subject)
         try:
             again = await self._reconcile_kind(key)
         except ConflictError:
@@ -369,6 +373,7 @@ class Controller:
 
     async def _look(self, warehouse: str, tables: Sequence[TableKey]) -> None:
         """Look at tables of a warehouse and wake the cleanups whose result changed."""
+        set_subject(subject(warehouse=warehouse))
         answers: Mapping[TableKey, ReaderSnapshot | Trouble]
         with self._metrics.looking(warehouse, tables=len(tables)):
             try:
@@ -386,6 +391,7 @@ class Controller:
 
         NB: one at a time: sweeps that wait for a slow metastore would occupy the threads of the looks for readers.
         """
+        set_subject(subject(warehouse=warehouse))
         known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
         try:
             pool, journals = self._pools.of_warehouse(warehouse).polling, self._cache.cleanups.all()

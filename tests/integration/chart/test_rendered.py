@@ -12,6 +12,7 @@ from sandbox.harness.chart import CHART
 from sandbox.plane.control import binaries
 
 from compaction_operator.api.config import OperatorConfig
+from compaction_operator.logs import LogFormat
 
 from .conftest import RELEASE, SYSTEM
 
@@ -95,6 +96,11 @@ def test_alerts_and_dashboard_are_made_where_they_are_asked_for() -> None:
         "1",
         {"folder": "Tables"},
     )
+
+
+def test_the_format_of_logs_reaches_the_configuration() -> None:
+    assert configuration(rendered({"log": {"format": "Json"}})).log.format is LogFormat.JSON
+    assert configuration(rendered({"log": None})).log.format is LogFormat.TEXT
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from compaction_operator.controller.policies.report import looked, not_ready, su
 from compaction_operator.controller.policies.standing import Known, known_of, last_ended
 from compaction_operator.controller.policies.why import Asked, Question, answers
 from compaction_operator.controller.services import Services
+from compaction_operator.logs import set_subject
 from compaction_operator.policy.choice import Verdict, failures
 from compaction_operator.policy.explain import Look
 from compaction_operator.policy.memory import Memory
@@ -112,6 +113,7 @@ class PolicyRunner:
         return min((one.due for one in self._upkeeps.values() if not one.busy), default=None)
 
     async def _run(self, key: Key, upkeep: _Upkeep) -> None:
+        set_subject(upkeep.policy.subject)
         generation, pause = upkeep.policy.meta.generation, RETRY
         try:
             pause = await self._step(upkeep)
