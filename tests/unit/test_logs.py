@@ -15,6 +15,7 @@ from compaction_operator import logs
 from compaction_operator.api.config import LogSettings, OperatorConfig
 from compaction_operator.api.request import REQUEST_VARIABLE, JobRequest
 from compaction_operator.controller import app
+from compaction_operator.controller.kube.client import KubeError
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools, run_in
 from compaction_operator.controller.kube.job import job_request
 from compaction_operator.controller.kube.resources import ResourceKind
@@ -116,6 +117,32 @@ def test_lines_of_a_compaction_name_it_its_table_and_its_attempt(lines: Lines) -
     scenario()
     assert subjects(lines, "Started") == [OF_COMPACTION | {"attempt": 1}, OF_COMPACTION | {"attempt": 2}]
     assert subjects(lines, "AttemptFailed") == [OF_COMPACTION | {"attempt": 1}]
+
+
+def test_lines_about_what_the_api_server_refuses(lines: Lines) -> None:
+    """Before anything is written, and of the thread that posts events."""
+
+    @runs
+    async def scenario() -> None:
+        box = Sandbox()
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+        write = box.kube.replace_status
+
+        def refuse(*_: Any) -> Any:
+            raise KubeError("500 of a test")
+
+        box.kube.create_event = refuse  # type: ignore[assignment]
+        box.kube.replace_status = refuse  # type: ignore[assignment]
+        with ThreadPoolExecutor(1) as threads:
+            box.pools = Pools(threads, {}, WarehousePools(Inline(), Inline(), Inline(), Inline(), Inline()))
+            await box.start()
+            box.kube.replace_status = write  # type: ignore[method-assign]
+            await box.pass_time(1)
+
+    scenario()
+    refused = [about(line) for line in lines() if line["message"].startswith("TableCompaction default/nightly: 500")]
+    assert refused == [OF_COMPACTION]
+    assert subjects(lines, "not posted: 500") == [OF_COMPACTION | {"attempt": 1}]
 
 
 def test_lines_of_a_cleanup_and_of_its_worker_threads(lines: Lines) -> None:
