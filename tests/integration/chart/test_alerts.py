@@ -1,5 +1,6 @@
 """The alerts, as Prometheus evaluates them: each fires on what it is for, and keeps quiet otherwise."""
 
+import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -220,6 +221,19 @@ def test_promtool_takes_the_rules(promtool: str) -> None:
     done = subprocess.run([promtool, "check", "rules", RULES], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert f"SUCCESS: {len(rules())} rules found" in done.stdout
+
+
+def test_promtool_takes_the_expressions_of_the_dashboard(promtool: str, tmp_path: Path) -> None:
+    """With what Grafana puts in for its variables."""
+    panels = json.loads((CHART / "files" / "dashboard.json").read_text())["panels"]
+    texts = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+    filled = [text.replace("$__rate_interval", "2m").replace("$warehouse", "main|other") for text in texts]
+    records = [{"record": f"panel:{number}", "expr": text} for number, text in enumerate(filled)]
+    file = tmp_path / "rules.yaml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": records}]}))
+    done = subprocess.run([promtool, "check", "rules", file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(records) > 25
 
 
 def test_promtool_finds_nothing_to_change_in_the_metrics(promtool: str) -> None:
