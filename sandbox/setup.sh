@@ -29,6 +29,7 @@ for version in 4.0.1 4.1.0 4.2.0; do "$SANDBOX/metastore/fetch.sh" "$version" > 
 "$ROOT/tests/integration/oracle/fetch.sh" > /dev/null
 "$SANDBOX/hudi/fetch.sh" > /dev/null
 "$SANDBOX/hdfs/fetch.sh" > /dev/null
+"$SANDBOX/promtool.sh" > /dev/null
 start=$SECONDS
 [ ! -t 2 ] || show_build
 built >&2 || fail "failed: building Kubernetes (log: $CACHE/binaries.log)"

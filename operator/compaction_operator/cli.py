@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
-from compaction_operator import __version__
+from compaction_operator import __version__, logs
 from compaction_operator.acid.plan import Layout, why_nothing
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
@@ -30,8 +30,6 @@ from compaction_operator.storage import Storage, StorageError, Stores, open_stor
 
 BAD_INPUT = (StorageError, OrcError, JobError, ValueError, OSError)
 """Errors that a user can fix. They are reported in one line, without a traceback."""
-
-LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 class SizeType(click.ParamType[int]):
@@ -365,7 +363,7 @@ def _compact_text(done: Compacted) -> str:
 
 
 def _log(level: int) -> None:
-    logging.basicConfig(level=level, format=LOG_FORMAT, stream=sys.stderr)
+    logging.basicConfig(level=level, format=logs.TEXT, stream=sys.stderr)
 
 
 def _fail(message: str, code: int) -> NoReturn:

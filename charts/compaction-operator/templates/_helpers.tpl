@@ -44,7 +44,7 @@ What a schema cannot express, and would keep the controller from starting, fails
 {{- end -}}
 {{- $metrics := pick .Values.metrics "enabled" "port" -}}
 {{- $own := dict "profiles" $profiles "metrics" $metrics "volumesPath" (include "compaction-operator.volumesPath" .) -}}
-{{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" | merge $own | toYaml -}}
+{{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" "log" | merge $own | toYaml -}}
 {{- end -}}
 
 {{/*

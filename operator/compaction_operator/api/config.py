@@ -18,6 +18,7 @@ from compaction_operator.api.stores import (
     StoreSettings,
     scheme_of,
 )
+from compaction_operator.logs import LogFormat
 
 LOCATION_PATTERN = r"^((file:(//)?)?/|(hdfs|viewfs)://[^/]*/|s3[an]?://[^/:@]+(/|$))"
 METASTORE_URI_PATTERN = r"^(thrift://[^:/]+:[0-9]+|https?://[^:/]+:[0-9]+/.*)$"
@@ -282,6 +283,12 @@ class MetricsSettings(Model):
     port: int = Field(default=8081, ge=1, le=65535)
 
 
+class LogSettings(Model):
+    """The log of the controller and of drivers."""
+
+    format: LogFormat = LogFormat.TEXT
+
+
 class OperatorConfig(Model):
     """The controller's whole configuration file.
 
@@ -294,6 +301,7 @@ class OperatorConfig(Model):
     profiles: tuple[SparkProfile, ...]
     cleanup: CleanupSettings = CleanupSettings()
     metrics: MetricsSettings = MetricsSettings()
+    log: LogSettings = LogSettings()
     max_concurrent_jobs: int = Field(default=10, ge=1)
     job_ttl: Duration = 3600.0
     volumes_path: MountPath | None = None

@@ -4,10 +4,12 @@ import hashlib
 import re
 from enum import StrEnum
 
-from compaction_operator.api.compaction import CleanupOptions, CompactionType, Format, SparkOptions, TableRef
+from compaction_operator import logs
+from compaction_operator.api.compaction import KIND, CleanupOptions, CompactionType, Format, SparkOptions, TableRef
 from compaction_operator.api.config import SparkProfile, Warehouse
 from compaction_operator.api.hudi import HudiOptions, HudiStatus
 from compaction_operator.api.model import Model
+from compaction_operator.logs import LogFormat
 
 REQUEST_VARIABLE = "COMPACTION_REQUEST"
 TERMINATION_MESSAGE_PATH = "/dev/termination-log"
@@ -34,6 +36,18 @@ class JobRequest(Model):
     spark: SparkOptions = SparkOptions()
     allow_auto_compaction: bool = False
     queue_id: int | None = None
+    log_format: LogFormat = LogFormat.TEXT
+
+    def subject(self) -> logs.Subject:
+        """Return what the driver's log is about."""
+        resource = f"{KIND}/{self.name}"
+        return logs.subject(
+            warehouse=self.warehouse.name,
+            namespace=self.namespace,
+            resource=resource,
+            table=self.table,
+            attempt=self.attempt,
+        )
 
 
 class Reason(StrEnum):

@@ -11,6 +11,7 @@ import kopf
 import yaml
 from pydantic import ValidationError
 
+from compaction_operator import logs
 from compaction_operator.api import cleanup as cleanup_api
 from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api import policy as policy_api
@@ -44,6 +45,7 @@ def run(config_path: str) -> None:
     """
     try:
         config = load_config(Path(config_path))
+        logs.write_as(config.log.format)
         controller, pools = _controller(config, connect())
     except (ValueError, OSError, KubeError) as error:
         sys.stderr.write(f"compaction-operator run: {error}\n")

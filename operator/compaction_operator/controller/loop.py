@@ -14,6 +14,7 @@ from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup import CleanupReconciler, ReaderWatch
 from compaction_operator.controller.compaction import CompactionReconciler, Turns
+from compaction_operator.controller.gauges import PolicyGauges, PoolGauges, ResourceGauges
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import ConflictError, GoneError, Kube, KubeError
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
@@ -28,6 +29,7 @@ from compaction_operator.controller.queues import QueueRunner
 from compaction_operator.controller.services import Services
 from compaction_operator.controller.store_check import StoreCheck
 from compaction_operator.controller.work import Work
+from compaction_operator.logs import set_subject, subject
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +87,12 @@ class Controller:
         self._cleanups = CleanupReconciler(services, self._reader_watch)
         self._policies = PolicyRunner(services)
         self._queues = QueueRunner(services)
-        metrics.watch(self._cache, clock)
+        for gauges in (
+            ResourceGauges(self._cache, clock),
+            PoolGauges(pools),
+            PolicyGauges(self._policies.own, clock),
+        ):
+            metrics.registry.register(gauges)
         self._store_check = StoreCheck(config, work=work, pools=pools, metrics=metrics)
         self._warehouses = [warehouse.name for warehouse in config.warehouses]
         self._sweep_due = ticks() + SWEEP
@@ -143,6 +150,7 @@ class Controller:
     def step(self) -> int:
         """Start everything that is due now; return the number of started tasks."""
         now, due = self._ticks(), list[Coroutine[Any, Any, None]]()
+        self._metrics.last_step.set(self._clock().timestamp())
         self._turns.give_way(now)
         self._wake_waiting()
         while (key := self._queue.pop(now, below=math.inf if len(self._calm) < CALM else 1.0)) is not None:
@@ -306,6 +314,9 @@ class Controller:
 
     async def _reconcile(self, key: Key) -> None:
         again: float | None
+        resource = self._cache.of_kind(key.kind).get(key)
+        if resource is not None:
+            set_subject(resource.subject)
         try:
             again = await self._reconcile_kind(key)
         except ConflictError:
@@ -356,11 +367,13 @@ class Controller:
         return 0.0
 
     def _failed(self, key: Key) -> float:
+        self._metrics.reconcile_errors.labels(key.kind.value).inc()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         return backed_off(RETRY, failures, cap=RETRY_CAP)
 
     async def _look(self, warehouse: str, tables: Sequence[TableKey]) -> None:
         """Look at tables of a warehouse and wake the cleanups whose result changed."""
+        set_subject(subject(warehouse=warehouse))
         answers: Mapping[TableKey, ReaderSnapshot | Trouble]
         with self._metrics.looking(warehouse, tables=len(tables)):
             try:
@@ -378,6 +391,7 @@ class Controller:
 
         NB: one at a time: sweeps that wait for a slow metastore would occupy the threads of the looks for readers.
         """
+        set_subject(subject(warehouse=warehouse))
         known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
         try:
             pool, journals = self._pools.of_warehouse(warehouse).polling, self._cache.cleanups.all()
@@ -393,4 +407,4 @@ class Controller:
         """Report how a call ended that always asks the metastore: only such a call shows the end of an outage."""
         self._services.report(warehouse, operation, trouble)
         if trouble is None:
-            self._services.outages.over(warehouse)
+            self._services.metastore_answered(warehouse)

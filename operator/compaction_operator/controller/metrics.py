@@ -1,35 +1,48 @@
-"""Prometheus metrics of the controller: counters updated as things happen, and gauges computed on each scrape."""
+"""Prometheus metrics of the controller, updated as things happen. `gauges` has those computed on each scrape."""
 
-from collections import Counter as Tally
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
+from compaction_operator import __version__
 from compaction_operator.api.compaction import Totals
-from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
+from compaction_operator.api.conditions import SUCCEEDED, find_condition
+from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.deletion import PartitionDeletion
-from compaction_operator.controller.answers import OVERDUE, STILL_NEEDED
-from compaction_operator.controller.kube.cache import Cache
-from compaction_operator.controller.kube.resources import Cleanup, Compaction
-from compaction_operator.controller.kube.times import Clock
+from compaction_operator.controller.answers import STILL_NEEDED
+from compaction_operator.controller.gauges import PREFIX
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, ResourceKind
 
-PREFIX = "compaction_operator"
 RATIO_BUCKETS = (0.5, 0.65, 0.85, 0.95, 0.98, 0.99, 1.0, 1.01, 1.02, 1.05, 1.15, 1.35, 2.0)
 LOOK_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
+disable_created_metrics()  # type: ignore[no-untyped-call] # a second series for each counter, which nothing reads
+
 
 class Metrics:
-    """The counters, each named after what it counts, and the registry of all metrics."""
+    """Counters and gauges, each named after what it counts or says, and the registry of all metrics."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+        gauge("build_info", "1, with the version of the operator", "version").labels(__version__).set(1)
+        self.last_step = gauge("last_step_timestamp_seconds", "When the controller last looked for work that is due")
+        self.metastore_up = gauge("metastore_up", "1 if a warehouse's metastore answers, 0 if not", "warehouse")
 
         self.lock_queries = counter("lock_queries", "Tables whose locks were queried", "warehouse")
         self.errors = counter("errors", "Failed calls to a warehouse's metastore or storage", "warehouse", "operation")
@@ -46,12 +59,13 @@ class Metrics:
         )
         self.deletions_refused = counter("deletions_refused", "Recorded entries that a pass did not delete", "reason")
         self.attempts = counter("attempts", "Attempts of compactions that have ended", "outcome")
-        self.store_unfit = Gauge(
-            f"{PREFIX}_store_unfit",
-            "1 if tables in a warehouse's folder cannot be published to safely, 0 if they can",
-            ["warehouse", "location"],
-            registry=self.registry,
-        )
+        for reason in Reason:  # NB: Prometheus sees an increase from 0 only if it saw the 0.
+            self.attempts.labels(reason.value)
+        self.reconcile_errors = counter("reconcile_errors", "Failed reconciles, which are tried again", "kind")
+        for kind in (ResourceKind.COMPACTION, ResourceKind.CLEANUP, ResourceKind.POLICY):
+            self.reconcile_errors.labels(kind.value)
+        text = "1 if tables in a warehouse's folder cannot be published to safely, 0 if they can"
+        self.store_unfit = gauge("store_unfit", text, "warehouse", "location")
         self.look_seconds = Histogram(
             f"{PREFIX}_look_seconds",
             "Duration of a look at a warehouse's readers",
@@ -59,10 +73,6 @@ class Metrics:
             registry=self.registry,
             buckets=LOOK_BUCKETS,
         )
-
-    def watch(self, cache: Cache, clock: Clock) -> None:
-        """Register gauges over that cache's cleanups and compactions."""
-        self.registry.register(_Known(cache, clock))
 
     @contextmanager
     def looking(self, warehouse: str, *, tables: int) -> Iterator[None]:
@@ -118,53 +128,3 @@ class Metrics:
         for what, (expected, actual) in pairs.items():
             if expected and actual:
                 self.forecast_ratio.labels(warehouse, what).observe(expected / actual)
-
-
-class _Known(Collector):
-    """Gauges, computed on each scrape in the thread that answers it."""
-
-    def __init__(self, cache: Cache, clock: Clock) -> None:
-        self._cache = cache
-        self._clock = clock
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the current values."""
-        waiting = [cleanup for cleanup in self._cache.cleanups.all() if not cleanup.ended]
-        yield _gauge(
-            "cleanups_waiting", "Cleanups that have not ended, by what they wait for", "reason",
-            Tally(map(_reason, waiting)).items(),
-        )  # fmt: skip
-        yield _gauge(
-            "cleanups_oldest_seconds", "Age of the oldest cleanup that has not ended, by what it waits for", "reason",
-            _oldest(waiting, self._clock()),
-        )  # fmt: skip
-        overdue = GaugeMetricFamily(f"{PREFIX}_cleanups_overdue", "Cleanups that are past their deadline")
-        overdue.add_metric([], sum(map(_overdue, waiting)))
-        yield overdue
-        phases = Tally(compaction.status.phase.value for compaction in self._cache.compactions.all())
-        yield _gauge("compactions", "Compactions by phase", "phase", phases.items())
-
-
-def _gauge(name: str, text: str, label: str, values: Iterable[tuple[str, float]]) -> Metric:
-    family = GaugeMetricFamily(f"{PREFIX}_{name}", text, labels=[label])
-    for value, number in values:
-        family.add_metric([value], number)
-    return family
-
-
-def _oldest(waiting: Iterable[Cleanup], now: datetime) -> Iterator[tuple[str, float]]:
-    oldest: dict[str, datetime] = {}
-    for cleanup in waiting:
-        reason = _reason(cleanup)
-        oldest[reason] = min(oldest.get(reason, cleanup.meta.created), cleanup.meta.created)
-    return ((reason, (now - created).total_seconds()) for reason, created in oldest.items())
-
-
-def _reason(cleanup: Cleanup) -> str:
-    condition = find_condition(cleanup.status.conditions, SUCCEEDED)
-    return condition.reason if condition else "Pending"
-
-
-def _overdue(cleanup: Cleanup) -> bool:
-    condition = find_condition(cleanup.status.conditions, OVERDUE)
-    return condition is not None and condition.status is ConditionStatus.TRUE

@@ -47,10 +47,17 @@ class Services:
         return answer
 
     def report(self, warehouse: str, operation: str, trouble: Trouble | None) -> None:
-        """Count a failed call, and log the beginning of an outage."""
+        """Count a failed call, and log the beginning of an outage of the metastore."""
         if trouble is not None:
             self.metrics.not_answered(warehouse, operation)
             self.outages.note(warehouse, trouble)
+            if trouble.reason == Reason.METASTORE_UNAVAILABLE:
+                self.metrics.metastore_up.labels(warehouse).set(0)
+
+    def metastore_answered(self, warehouse: str) -> None:
+        """Log the end of an outage, if there was one."""
+        self.outages.over(warehouse)
+        self.metrics.metastore_up.labels(warehouse).set(1)
 
 
 def _trouble(answer: object) -> Trouble | None:

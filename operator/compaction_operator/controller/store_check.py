@@ -10,6 +10,7 @@ from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.cluster import Pools, run_in
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.work import Work
+from compaction_operator.logs import set_subject, subject
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class StoreCheck:
         return self._due if self._unknown else None
 
     async def _check(self, warehouse: str, folder: str) -> None:
+        set_subject(subject(warehouse=warehouse))
         found = await run_in(self._pools.of_warehouse(warehouse).tables, self._work.check_store, warehouse, folder)
         if isinstance(found, Trouble):
             log.warning("warehouse %s: its store at %s does not answer: %s", warehouse, folder, found.message)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 
+from compaction_operator import logs
 from compaction_operator.api.compaction import Format
 from compaction_operator.api.request import (
     REQUEST_VARIABLE,
@@ -62,6 +63,7 @@ def _guarded(environment: Mapping[str, str]) -> DriverResult:
     """Turn every outcome of the compaction into a result: tracebacks go to the log, one line to the condition."""
     try:
         request = JobRequest.model_validate_json(environment[REQUEST_VARIABLE])
+        logs.write_as(request.log_format, request.subject())
         return compact(request, pod_uid=environment["POD_UID"], environment=environment)
     except JobError as error:
         return DriverResult(reason=error.reason, message=str(error))

@@ -12,6 +12,7 @@ from sandbox.harness.chart import CHART
 from sandbox.plane.control import binaries
 
 from compaction_operator.api.config import OperatorConfig
+from compaction_operator.logs import LogFormat
 
 from .conftest import RELEASE, SYSTEM
 
@@ -76,6 +77,44 @@ def test_one_claim_is_mounted_at_each_of_its_paths_once() -> None:
     objects = rendered({"warehouses": shared})
     assert claims(objects) == {"/volumes/files/warehouse": "files", "/volumes/files/lake": "files"}
     assert configuration(objects).warehouse("three") is not None
+
+
+def test_alerts_and_dashboard_are_made_where_they_are_asked_for() -> None:
+    """The alerts as they are in the file, with the address of the runbooks."""
+    address = "https://git.example.com/docs/runbooks/"
+    rule = {"enabled": True, "labels": {"release": "p"}, "runbooks": address}
+    board = {"enabled": True, "annotations": {"folder": "Tables"}}
+    made = rendered({"metrics": {"prometheusRule": rule, "dashboard": board}})
+    alerts = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
+    for one in alerts["groups"][0]["rules"]:
+        one["annotations"]["runbook_url"] = f"{address}{one['alert']}.md"
+    assert made["PrometheusRule", SYSTEM, RELEASE]["spec"] == alerts
+    assert made["PrometheusRule", SYSTEM, RELEASE]["metadata"]["labels"]["release"] == "p"
+    config = made["ConfigMap", SYSTEM, f"{RELEASE}-dashboard"]
+    assert json.loads(config["data"]["compaction-operator.json"])["uid"] == "compaction-operator"
+    assert (config["metadata"]["labels"]["grafana_dashboard"], config["metadata"]["annotations"]) == (
+        "1",
+        {"folder": "Tables"},
+    )
+
+
+def test_the_format_of_logs_reaches_the_configuration() -> None:
+    assert configuration(rendered({"log": {"format": "Json"}})).log.format is LogFormat.JSON
+    assert configuration(rendered({"log": None})).log.format is LogFormat.TEXT
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [
+        {},
+        {"enabled": False, "prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}},
+        {"prometheusRule": None, "dashboard": None},
+    ],
+    ids=["by default", "without metrics", "with the values of an older release"],
+)
+def test_alerts_and_dashboard_are_left_out(metrics: Mapping[str, Any]) -> None:
+    made = rendered({"metrics": metrics})
+    assert not {("PrometheusRule", SYSTEM, RELEASE), ("ConfigMap", SYSTEM, f"{RELEASE}-dashboard")} & made.keys()
 
 
 def normal(manifests: Objects) -> Objects:

@@ -1,9 +1,24 @@
 """The metrics for Prometheus: each number once, and the same after a restart for what still exists."""
 
+import threading
+
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.answers import Preflight
+from compaction_operator.controller.kube.client import KubeError
+from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.resources import ResourceKind
-from tests.unit.controller.sandbox import Sandbox, cleanup_raw, compaction_raw, condition, entry_json, runs
+from compaction_operator.controller.kube.threads import Threads
+from tests.unit.controller.sandbox import (
+    NOON,
+    Sandbox,
+    Time,
+    cleanup_raw,
+    compaction_raw,
+    condition,
+    entry_json,
+    runs,
+)
+from tests.unit.controller.test_policies import memory, policy_raw, started, state
 
 
 def value(box: Sandbox, name: str, **labels: str) -> float | None:
@@ -115,3 +130,138 @@ async def test_bytes_that_were_published_are_counted_once() -> None:
     assert value(box, "forecast_ratio_count", warehouse="lake", what="Bytes") == 1
     assert value(box, "forecast_ratio_sum", warehouse="lake", what="Bytes") == 81 / 80
     assert value(box, "forecast_ratio_sum", warehouse="lake", what="CPU") == 30 / 40
+
+
+@runs
+async def test_what_compactions_wait_for_and_since_when() -> None:
+    box = Sandbox()
+    for name in ("a", "b"):
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw(name))
+    await box.start()
+    await box.pass_time(60)
+    assert (
+        value(box, "compactions_waiting", reason="Queued") == value(box, "compactions_waiting", reason="Running") == 1
+    )
+    assert value(box, "compactions_oldest_seconds", reason="Queued") == 60
+    box.kube.end_job(box.kube.jobs()[0], ok=True)
+    await box.run()
+    assert value(box, "compactions_waiting", reason="NothingToCompact") is None
+
+
+@runs
+async def test_numbers_begin_at_zero_so_that_the_first_change_is_seen() -> None:
+    """Prometheus counts no increase from nothing to 1."""
+    box = Sandbox()
+    await box.start()
+    assert {value(box, "attempts_total", outcome=reason.value) for reason in Reason} == {0}
+    assert value(box, "cleanups", phase="Failed") == value(box, "compactions", phase="Failed") == 0
+    assert value(box, "reconcile_errors_total", kind="CompactionPolicy") == 0
+
+
+@runs
+async def test_an_idle_controller_looks_for_work_again_and_again() -> None:
+    """One that is stuck does not, and its last step gets old; the liveness probe only asks whether the loop runs."""
+    box = Sandbox()
+    box.create()
+    assert value(box, "last_step_timestamp_seconds") == 0
+    await box.start()
+    await box.pass_time(3600)
+    assert value(box, "last_step_timestamp_seconds") == NOON.timestamp() + 3600
+
+
+@runs
+async def test_a_metastore_is_up_or_down_also_without_any_work() -> None:
+    box = Sandbox()
+    await box.start()
+    assert value(box, "metastore_up", warehouse="lake") is None
+    await box.pass_time(30)
+    assert value(box, "metastore_up", warehouse="lake") == 1
+    box.work.metastore_down = True
+    await box.pass_time(30)
+    assert value(box, "metastore_up", warehouse="lake") == 0
+    box.work.metastore_down = False
+    await box.pass_time(30)
+    assert value(box, "metastore_up", warehouse="lake") == 1
+
+
+@runs
+async def test_a_reconcile_that_fails_is_counted() -> None:
+    box = Sandbox()
+
+    def refuse(*_: object) -> None:
+        raise KubeError("500")
+
+    box.kube.replace_status = refuse  # type: ignore[assignment]
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    box.kube.apply(ResourceKind.POLICY, policy_raw())
+    await box.start()
+    assert value(box, "reconcile_errors_total", kind="TableCompaction") == 1
+    assert value(box, "reconcile_errors_total", kind="CompactionPolicy") == 1
+
+
+def test_a_call_that_hangs_shows_its_age_and_an_idle_pool_none() -> None:
+    time, began, free = Time(), threading.Event(), threading.Event()
+    pool = Threads(1, ticks=time.ticks)
+
+    def hang() -> None:
+        began.set()
+        free.wait(60)
+
+    hung = pool.submit(hang)
+    began.wait(60)
+    time.seconds += 100
+    behind = pool.submit(lambda: None)
+    time.seconds += 200
+    assert pool.oldest() == 300
+    free.set()
+    hung.result(60)
+    behind.result(60)
+    pool.shutdown()
+    assert pool.oldest() == 0
+
+
+@runs
+async def test_each_pool_of_a_warehouse_has_its_own_age() -> None:
+    pools = Pools.of(["lake"], kube=1, tables=1, preflights=1, polling=1, deletion=1)
+    box = Sandbox(pools=pools)
+    box.create()
+    names = ("tables", "preflights", "polling", "deletion", "surveys")
+    assert {value(box, "pool_oldest_call_seconds", warehouse="lake", pool=name) for name in names} == {0}
+    assert value(box, "pool_oldest_call_seconds", warehouse="", pool="kube") == 0
+    pools.shut_down()
+
+
+@runs
+async def test_a_policy_says_how_many_tables_it_keeps_back_and_since_when() -> None:
+    box = await started(memory(state("sales.a"), state("sales.b")), maxConcurrent=1, maxDelay="2h")
+    assert value(box, "policy_ready", policy="default/keep") == 1
+    assert value(box, "policy_tables", policy="default/keep", state="seen") == 2
+    assert value(box, "policy_tables", policy="default/keep", state="keptBack") == 1
+    await box.pass_time(600)
+    assert value(box, "policy_oldest_due_seconds", policy="default/keep") == 600
+    assert value(box, "policy_max_delay_seconds", policy="default/keep") == 7200
+
+
+@runs
+async def test_a_policy_that_only_says_what_it_would_do_keeps_nothing_back() -> None:
+    box = await started(memory(state("sales.a")), dryRun=True)
+    assert value(box, "policy_tables", policy="default/keep", state="due") == 1
+    assert value(box, "policy_oldest_due_seconds", policy="default/keep") is None
+
+
+@runs
+async def test_a_policy_that_cannot_work_is_not_ready_and_a_suspended_one_says_nothing() -> None:
+    box = await started(memory(state("sales.a")), partitions={"filters": ["day"]})
+    assert value(box, "policy_ready", policy="default/keep") == 0
+    box = await started(memory(state("sales.a")), suspend=True)
+    assert value(box, "policy_ready", policy="default/keep") is None
+
+
+@runs
+async def test_a_policy_of_another_operator_is_not_shown() -> None:
+    box = Sandbox()
+    raw = policy_raw()
+    raw["metadata"]["namespace"] = "elsewhere"
+    box.kube.apply(ResourceKind.POLICY, raw)
+    await box.start()
+    assert value(box, "policy_ready", policy="elsewhere/keep") is None

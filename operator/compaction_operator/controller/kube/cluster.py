@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
@@ -28,7 +29,9 @@ from compaction_operator.controller.kube.resources import (
     read_compaction,
     read_policy,
 )
+from compaction_operator.controller.kube.threads import Threads
 from compaction_operator.controller.kube.times import Clock
+from compaction_operator.logs import set_subject
 
 log = logging.getLogger(__name__)
 
@@ -71,13 +74,21 @@ class Pools:
         """Create pools of these sizes; threads start on first use."""
 
         def make() -> WarehousePools:
-            return WarehousePools(*(ThreadPoolExecutor(size) for size in (tables, preflights, polling, deletion, 1)))
+            return WarehousePools(*(Threads(size) for size in (tables, preflights, polling, deletion, 1)))
 
-        return cls(ThreadPoolExecutor(kube), {name: make() for name in warehouses}, make())
+        return cls(Threads(kube), {name: make() for name in warehouses}, make())
 
     def of_warehouse(self, name: str) -> WarehousePools:
         """Return a warehouse's pools."""
         return self._warehouses.get(name, self._others)
+
+    def oldest_calls(self) -> Iterator[tuple[tuple[str, str], float]]:
+        """Yield for each pool its warehouse (empty: the API server) and name, and the age of its oldest call."""
+        pools = [("", "kube", self.kube)]
+        pools += [(name, *own) for name, mine in self._warehouses.items() for own in mine._asdict().items()]
+        for warehouse, name, threads in pools:
+            if isinstance(threads, Threads):
+                yield (warehouse, name), threads.oldest()
 
     def shut_down(self) -> None:
         """Start nothing new and wait for nothing: running calls can be repeated."""
@@ -86,8 +97,9 @@ class Pools:
 
 
 async def run_in(pool: Executor, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
-    """Run a blocking call in a pool."""
-    return await asyncio.get_running_loop().run_in_executor(pool, lambda: function(*args, **options))
+    """Run a blocking call in a pool, whose log lines are about what the caller's are."""
+    context = copy_context()
+    return await asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(function, *args, **options))
 
 
 class Cluster:
@@ -138,6 +150,7 @@ class Cluster:
         known = self._cache.of_kind(old.kind).get(old.key)
         if known is None or known.meta.uid != old.meta.uid:
             raise GoneError(f"{old.kind} {old.key} was deleted")
+        set_subject(known.subject)
         return cast(ResourceT, known)
 
     def _claimed(self, old: Resource[Any, Any], status: Status) -> Status:
@@ -298,7 +311,7 @@ class Cluster:
         for event in events:
             name = f"{about['metadata']['namespace']}/{about['metadata']['name']}"
             log.info("%s %s: %s: %s", about["kind"], name, event.reason, event.message)
-            self._pool.submit(self._post, event_manifest(event, about, now=self._clock()), name)
+            self._pool.submit(copy_context().run, self._post, event_manifest(event, about, now=self._clock()), name)
 
     def _post(self, manifest: Raw, name: str) -> None:
         try:

@@ -99,6 +99,7 @@ def job_request(compaction: Compaction, config: OperatorConfig) -> JobRequest:
         spark=spec.spark,
         allow_auto_compaction=spec.allow_auto_compaction,
         queue_id=spec.queue_id,
+        log_format=config.log.format,
     )
 
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
+from compaction_operator import logs
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCleanupStatus
 from compaction_operator.api.compaction import Format, TableCompactionSpec, TableCompactionStatus
 from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus
@@ -95,6 +96,21 @@ class Resource(Generic[SpecT, StatusT]):
         """The object's key in the cluster."""
         return Key(self.kind, self.meta.namespace, self.meta.name)
 
+    @property
+    def subject(self) -> logs.Subject:
+        """What log lines about it are about."""
+        return self._subject()
+
+    def _subject(self, table: object = "", attempt: int = 0) -> logs.Subject:
+        resource = f"{self.kind}/{self.meta.name}"
+        return logs.subject(
+            warehouse=self.spec.warehouse,
+            namespace=self.meta.namespace,
+            resource=resource,
+            table=table,
+            attempt=attempt,
+        )
+
 
 class TableResource(Resource[TableSpecT, TableStatusT]):
     """One that is about a table, and ends."""
@@ -120,6 +136,11 @@ class Compaction(TableResource[TableCompactionSpec, TableCompactionStatus]):
         """The table that it is about, by location once that is known: a Hudi table may have several names."""
         location = self.status.location or self.spec.table.location
         return super().table if location is None else TableKey.of_location(location)
+
+    @property
+    def subject(self) -> logs.Subject:
+        """What log lines about it are about: also its attempt, once there is one."""
+        return self._subject(self.spec.table, self.status.attempt)
 
     @property
     def is_hudi(self) -> bool:
@@ -173,6 +194,11 @@ class Cleanup(TableResource[CompactionCleanupSpec, CompactionCleanupStatus]):
     """A CompactionCleanup."""
 
     kind = ResourceKind.CLEANUP
+
+    @property
+    def subject(self) -> logs.Subject:
+        """What log lines about it are about: also the attempt that it is the journal of."""
+        return self._subject(self.spec.table.ref(), self.spec.compaction.attempt)
 
     @property
     def settled(self) -> bool:

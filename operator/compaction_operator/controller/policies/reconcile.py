@@ -21,6 +21,7 @@ from compaction_operator.controller.policies.report import looked, not_ready, su
 from compaction_operator.controller.policies.standing import Known, known_of, last_ended
 from compaction_operator.controller.policies.why import Asked, Question, answers
 from compaction_operator.controller.services import Services
+from compaction_operator.logs import set_subject
 from compaction_operator.policy.choice import Verdict, failures
 from compaction_operator.policy.explain import Look
 from compaction_operator.policy.memory import Memory
@@ -84,6 +85,11 @@ class PolicyRunner:
             known.memory = replace(known.memory, tables={})
         known.policy = policy
 
+    def own(self) -> list[Policy]:
+        """Return the policies that this operator handles, from any thread."""
+        upkeeps = list(self._upkeeps.values())  # a copy in a single step: the loop goes on meanwhile
+        return [one.policy for one in upkeeps if self._services.ownership.has(one.policy)]
+
     def why(self, question: Question) -> list[Explanation]:
         """Answer a question about a table from the last looks, from any thread. Raises NoPolicyError.
 
@@ -111,6 +117,7 @@ class PolicyRunner:
         return min((one.due for one in self._upkeeps.values() if not one.busy), default=None)
 
     async def _run(self, key: Key, upkeep: _Upkeep) -> None:
+        set_subject(upkeep.policy.subject)
         generation, pause = upkeep.policy.meta.generation, RETRY
         try:
             pause = await self._step(upkeep)
@@ -121,8 +128,10 @@ class PolicyRunner:
                 del self._upkeeps[key]
         except KubeError as error:
             log.warning("policy %s: %s", key, error)
+            self._services.metrics.reconcile_errors.labels(key.kind.value).inc()
         except Exception:
             log.exception("policy %s could not be reconciled", key)
+            self._services.metrics.reconcile_errors.labels(key.kind.value).inc()
         finally:
             upkeep.busy = False
             if upkeep.policy.meta.generation == generation:

@@ -15,6 +15,7 @@ from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.controller.queues.decide import QueueAction, decide
 from compaction_operator.controller.queues.manifest import compaction_manifest
 from compaction_operator.controller.services import Services
+from compaction_operator.logs import set_subject, subject
 from compaction_operator.metastore import QueueEntry
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class QueueRunner:
         return min(self._due.values(), default=None)
 
     async def _run(self, warehouse: Warehouse, queue: QueuePool) -> None:
+        set_subject(subject(warehouse=warehouse.name))
         pause = RETRY
         try:
             if await self._step(warehouse, queue):
