@@ -140,8 +140,8 @@ class CompactionPolicySpec(ReadModel):
 
     - `interval` is the pause between two looks at the warehouse.
     - `min_interval` is the least time between the end of a table's compaction and the next one's start.
-    - `max_delay` is how long a partition may be due before it may exceed the budget. After three quarters of it its
-      table goes first, whatever its score.
+    - `max_delay` is how long a partition may be due before it may exceed the budget. After 85 percent of it its table
+      goes first, whatever its score.
     - `database_share` is the percentage of `max_concurrent` and of both budgets that one database gets at most.
     - `bytes_per_window` limits the bytes to read of all compactions started in a window, `core_hours_per_window` their
       CPU time; without windows, in 24 hours.

@@ -4,7 +4,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -20,6 +20,7 @@ from compaction_operator.policy.thresholds import due
 from compaction_operator.policy.timeline import TimelineMeasure
 
 HOUR = timedelta(hours=1)
+NEVER = datetime.min.replace(tzinfo=UTC)
 MAX_PARTITIONS = 500
 MAX_CHARACTERS = 16_384
 """Limits of a TableCompaction. What exceeds them comes with the table's next compaction."""
@@ -125,11 +126,13 @@ def candidates_of(
     *,
     strategy: Strategy = Strategy.THRESHOLDS,
     due_since: Mapping[str, datetime] = MappingProxyType({}),
+    late: datetime = NEVER,
 ) -> tuple[Candidate, ...]:
     """Return a table's candidates with all partitions that are due, those first from which readers gain most.
 
     By gain, partitions from which readers gain belong to them whether due or not. `filters` are those of `partitions`,
-    parsed. `due_since` says by spec since when partitions are due; the others are due from now on.
+    parsed. `due_since` says by spec since when partitions are due; the others are due from now on. What is due since
+    `late` or earlier presses.
     """
     if not table.partitions or table.problem is not None or key_problem(table, filters) is not None:
         return ()
@@ -137,7 +140,7 @@ def candidates_of(
     found: defaultdict[CompactionType, list[tuple[str, Part]]] = defaultdict(list)
     for one in _wanted(table, partitions, filters, now):
         spec = spec_of(one.name, table.keys)
-        if chosen := considered(one, table, _Wait(spec, due_since.get(spec, now), now)):
+        if chosen := considered(one, table, _Wait(spec, due_since.get(spec, now), now, late)):
             type_, reason, part = chosen
             found[type_].append((reason, part))
     seen = hashlib.sha256(table.version.encode()).hexdigest()[:_HASH] if found else ""
@@ -171,11 +174,12 @@ def _wanted(
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """A partition's spec, since when it is due if it is, and now."""
+    """A partition's spec, since when it is due if it is, now, and since when it has to be due to press."""
 
     spec: str
     since: datetime
     now: datetime
+    late: datetime
 
 
 def _due(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
@@ -187,8 +191,9 @@ def _due(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
 def _best(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
     """Return the compaction from which readers gain most for its cost, None if they gain nothing.
 
-    NB: aborted writes ask for a major compaction, as Hive has it, however little readers gain. A Hudi table goes by its
-    thresholds: the sizes of its files are read only when it is due.
+    NB: aborted writes ask for a major compaction, as Hive has it, however little readers gain. What presses gets a
+    minor one if that saves any file: else large bases that are hardly read would take much of the budget. A Hudi table
+    goes by its thresholds: the sizes of its files are read only when it is due.
     """
     found, age = one.measure, one.aborted_for(wait.now)
     if isinstance(found, TimelineMeasure):
@@ -200,7 +205,8 @@ def _best(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None
     type_, reason = CompactionType.MAJOR, needed.reason if needed else BELOW
     if found.base_bytes:
         minor = _part(one, CompactionType.MINOR, wait, due=best.due)
-        type_, best = (CompactionType.MINOR, minor) if minor.score > best.score else (type_, best)
+        presses = best.due and wait.since <= wait.late and minor.benefit > 0
+        type_, best = (CompactionType.MINOR, minor) if presses or minor.score > best.score else (type_, best)
     return (type_, reason, best) if best.due or best.benefit else None
 
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 PERIOD = timedelta(hours=24)
 """What the budget is for where there are no windows: the last 24 hours."""
-SLACK = timedelta(hours=1)
+SLACK = timedelta(hours=6)
 """What was not used is kept for so long: a large start is followed by a pause, and a pause by a few starts at once."""
 
 

@@ -21,7 +21,7 @@ from compaction_operator.policy.thresholds import ThresholdError
 
 WEIGHT = "compaction.dev/policy.weight"
 """Table property: how often the table is read, compared with others. Without it, 1."""
-PRESSING = 0.75
+PRESSING = 0.85
 """Share of `max_delay` after which a due table goes before those with a higher score, within the budget."""
 
 

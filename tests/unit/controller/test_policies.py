@@ -237,17 +237,20 @@ async def test_bad_policies_are_named_in_the_status() -> None:
 
 @runs
 async def test_by_gain_a_policy_keeps_the_pace_and_does_not_wait_for_thresholds() -> None:
-    """Of 1 GiB in a day, 43 MiB are for each hour. What is below the thresholds is neither due nor kept back."""
+    """Of 1 GiB in a day, 43 MiB are for each hour, and six hours are left over at first.
+
+    What is below the thresholds is neither due nor kept back.
+    """
     four = Measure(1, 2**30, 4, 4, 40 * 2**20, 0, 1, 1, 0)
-    tables = memory(*(state(f"sales.t{number}", four) for number in range(3)))
-    box = await started(tables, strategy="Gain", bytesPerWindow="1GiB")
-    assert [one["spec"]["type"] for one in created(box)] == ["Minor", "Minor"]
+    tables = memory(*(state(f"sales.t{number}", four) for number in range(9)))
+    box = await started(tables, strategy="Gain", bytesPerWindow="1GiB", maxConcurrent=9)
+    assert [one["spec"]["type"] for one in created(box)] == ["Minor"] * 7
     assert (status(box)["tables"]["due"], kept_back(box)) == (0, {})
-    assert [one["keptBackBy"] for one in status(box)["next"]] == ["BudgetPaced"]
+    assert [one["keptBackBy"] for one in status(box)["next"]] == ["BudgetPaced"] * 2
     await box.pass_time(60)
-    assert len(created(box)) == 2
+    assert len(created(box)) == 7
     await box.pass_time(3600)
-    assert len(created(box)) == 3
+    assert len(created(box)) == 8
 
 
 def test_what_is_not_due_does_not_begin_to_wait() -> None:

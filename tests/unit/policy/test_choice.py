@@ -70,7 +70,7 @@ def test_what_saves_more_files_for_its_bytes_comes_first() -> None:
 
 
 def test_what_waits_overtakes_what_is_new_and_goes_first_after_its_maximum() -> None:
-    old, late = candidate("old", files=10, hours=2.0), candidate("late", files=1, waited=18 * HOUR)
+    old, late = candidate("old", files=10, hours=2.0), candidate("late", files=1, waited=21 * HOUR)
     verdicts = choose([candidate("new", files=15), old, late], standing(), spec(), NOON)
     assert [one.candidate.table for one in verdicts] == ["late", "old", "new"]
 

@@ -241,7 +241,7 @@ def test_the_score_is_that_of_the_choice_with_its_terms() -> None:
         "weight": 4.0,
     }
     assert one.score == round(look.verdicts[0].score, 2) == 720.0
-    assert (one.due_since, one.first_at, one.overdue_at) == (since, NOON + 12 * HOUR, NOON + 18 * HOUR)
+    assert (one.due_since, one.first_at, one.overdue_at) == (since, NOON + 14.4 * HOUR, NOON + 18 * HOUR)
 
 
 def test_a_table_below_the_thresholds_has_a_place_by_gain() -> None:
@@ -367,7 +367,7 @@ analytics/nightly (warehouse main): due, but kept back (WindowClosed)
   minor       place 1, WindowClosed; score 20 = 1 weight * 10 benefit * 2 hours / 1 cost
               10 files saved, 0 bytes of delete events merged, 11 bytes to read
               1 partition due
-              due since 2026-01-01T12:00:00Z; goes first from 2026-01-02T06:00:00Z on
+              due since 2026-01-01T12:00:00Z; goes first from 2026-01-02T08:24:00Z on
               may exceed the budget from 2026-01-02T12:00:00Z on
   partitions  1 with something to merge, 1 of them selected, 1 due
               the table: due, minor: 11 deltas > 10

@@ -44,11 +44,11 @@ def partition(name: str = "", *, since: timedelta = HOUR, **changes: int) -> Par
 
 
 def found(*partitions: PartitionState, weight: float = 1.0, **waited: timedelta) -> tuple[Candidate, ...]:
-    """What may start by gain, if partitions have been due for that long. They press after 18 hours."""
-    due = {name.replace("_", "="): NOON - time for name, time in waited.items()}
-    of, gain = table(*partitions, weight=weight), Strategy.GAIN
-    all_ = candidates_of(of, Partitions(), (), NOON, strategy=gain, due_since=due)
-    return tuple(startable(one, strategy=gain, late=NOON - 18 * HOUR) for one in all_)
+    """What may start by gain, if partitions (`_` is the table) have been due for that long: 18 hours press."""
+    due = {name.replace("_", "=").strip("="): NOON - time for name, time in waited.items()}
+    of, gain, late = table(*partitions, weight=weight), Strategy.GAIN, NOON - 18 * HOUR
+    all_ = candidates_of(of, Partitions(), (), NOON, strategy=gain, due_since=due, late=late)
+    return tuple(startable(one, strategy=gain, late=late) for one in all_)
 
 
 def test_what_is_below_the_thresholds_is_no_candidate_by_thresholds() -> None:
@@ -68,6 +68,18 @@ def test_a_minor_compaction_begins_only_its_own_hours_again() -> None:
     """Long after the last major compaction it is the turn of the next one."""
     merged = PartitionState("", 0, replace(PLAIN, base_bytes=8 * MIB), None, NOON, NOON - 100 * HOUR)
     assert [one.type for one in found(merged)] == [CompactionType.MAJOR]
+
+
+def test_what_presses_gets_a_minor_compaction_if_that_saves_files() -> None:
+    """Even if a major one has the greater score: it may be a large base that is hardly read."""
+    many = {"deltas": 11, "delta_files": 11, "delete_bytes": 300 * MIB, "delta_bytes": 304 * MIB}
+    deletes = partition(**many)
+    assert [one.type for one in found(deletes, _=17 * HOUR)] == [CompactionType.MAJOR]
+    assert [one.type for one in found(deletes, _=18 * HOUR)] == [CompactionType.MINOR]
+    one_file = partition(deltas=1, delta_files=1, delta_bytes=304 * MIB)
+    assert [one.type for one in found(one_file, _=18 * HOUR)] == [CompactionType.MAJOR]
+    aborted = replace(partition(**many, aborted=1), aborted_since=NOON - 13 * HOUR)
+    assert [one.type for one in found(aborted, _=18 * HOUR)] == [CompactionType.MAJOR]
 
 
 def test_aborted_writes_get_a_major_compaction_whatever_readers_gain() -> None:
@@ -161,16 +173,16 @@ def test_another_weight_is_an_error_that_names_it(text: str) -> None:
 
 
 def test_the_pace_is_that_of_an_even_budget() -> None:
-    """24 MiB in 24 hours: one each hour. What is not used is kept for an hour."""
+    """24 MiB in 24 hours: one each hour. What is not used is kept for six hours."""
 
     def ahead(*starts: tuple[int, int], at: int = 0) -> float:
         made = [(NOON + hour * HOUR, size * MIB) for hour, size in starts]
         return ahead_of_pace(made, budget=24 * MIB, now=NOON + at * HOUR) / MIB
 
-    assert ahead() == -1
-    assert ahead((0, 3)) == 2
-    assert ahead((0, 3), at=1) == 1
-    assert ahead((0, 3), at=9) == -1
-    assert ahead((1, 1), (0, 3), at=1) == 2
+    assert ahead() == -6
+    assert ahead((0, 8)) == 2
+    assert ahead((0, 8), at=1) == 1
+    assert ahead((0, 8), at=9) == -6
+    assert ahead((1, 1), (0, 8), at=1) == 2
     assert ahead((0, 300), at=24) > 0
-    assert ahead((0, 300), at=25) == -1
+    assert ahead((0, 300), at=25) == -6

@@ -114,7 +114,7 @@ def plan(
         databases=databases,
         ahead=ahead_of_pace(known.starts(), budget=spec.bytes_per_window or 0, now=now) if is_paced(spec) else 0.0,
     )
-    late = now - PRESSING * timedelta(seconds=spec.max_delay)
+    late = _late(spec, now)
     ended = [one for past in known.past.values() for one in past]
     return Plan(
         verdicts=choose((startable(one, strategy=spec.strategy, late=late) for one in found), standing, spec, now),
@@ -132,8 +132,13 @@ def _candidates(
     waits: Mapping[str, Mapping[str, datetime]],
     now: datetime,
 ) -> tuple[Candidate, ...]:
-    since = waits.get(state.name, {})
-    return candidates_of(state, spec.partitions, filters, now, strategy=spec.strategy, due_since=since)
+    since, late = waits.get(state.name, {}), _late(spec, now)
+    return candidates_of(state, spec.partitions, filters, now, strategy=spec.strategy, due_since=since, late=late)
+
+
+def _late(spec: CompactionPolicySpec, now: datetime) -> datetime:
+    """Return since when a partition has to be due to press."""
+    return now - PRESSING * timedelta(seconds=spec.max_delay)
 
 
 def restored(status: CompactionPolicyStatus) -> dict[str, dict[str, datetime]]:
