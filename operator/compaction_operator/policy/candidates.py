@@ -144,10 +144,7 @@ def candidates_of(
             type_, reason, part = chosen
             found[type_].append((reason, part))
     seen = hashlib.sha256(table.version.encode()).hexdigest()[:_HASH] if found else ""
-    return tuple(
-        replace(_candidate(table.name, type_, parts), seen=seen, hudi=table.hudi.get(type_), weight=table.weight)
-        for type_, parts in found.items()
-    )
+    return tuple(_candidate(table, type_, parts, seen) for type_, parts in found.items())
 
 
 def key_problem(table: TableState, filters: Sequence[Filter]) -> Problem | None:
@@ -234,9 +231,10 @@ def _hudi_gain(found: SliceSizes, type_: CompactionType) -> tuple[int, int, int]
     return found.logs.files, 0, found.logs.bytes + found.base_bytes
 
 
-def _candidate(table: str, type_: CompactionType, parts: list[tuple[str, Part]]) -> Candidate:
+def _candidate(table: TableState, type_: CompactionType, parts: list[tuple[str, Part]], seen: str) -> Candidate:
     best = sorted(parts, key=lambda one: (-one[1].score, one[1].spec))
-    return Candidate(table, type_, best[0][0], tuple(part for _, part in best))
+    every = tuple(part for _, part in best)
+    return Candidate(table.name, type_, best[0][0], every, seen, table.hudi.get(type_), table.weight)
 
 
 def startable(candidate: Candidate, *, strategy: Strategy, late: datetime) -> Candidate:
@@ -246,6 +244,8 @@ def startable(candidate: Candidate, *, strategy: Strategy, late: datetime) -> Ca
     readers gain most would keep them out, one compaction after the other. By gain, the others go with the best of them
     if they are nearly as good.
     """
+    if len(candidate.parts) == 1:
+        return candidate
     waited = sorted((part for part in candidate.parts if part.due_since <= late), key=lambda part: part.due_since)
     least = AS_GOOD * max(part.score for part in candidate.parts) if strategy is Strategy.GAIN else 0.0
     others = (part for part in candidate.parts if part.due_since > late and part.score >= least)

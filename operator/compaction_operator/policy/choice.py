@@ -163,7 +163,7 @@ def choose(
             share.take(one.candidate.bytes, rate)
             taken.add(one.candidate.table)
             hold = Hold.DRY_RUN if spec.dry_run else None
-        verdicts.append(replace(one, hold=hold))
+        verdicts.append(Verdict(one.candidate, one.whole, one.score, one.due_since, hold))
     return verdicts
 
 

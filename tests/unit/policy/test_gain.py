@@ -72,13 +72,13 @@ def test_a_minor_compaction_begins_only_its_own_hours_again() -> None:
 
 def test_what_presses_gets_a_minor_compaction_if_that_saves_files() -> None:
     """Even if a major one has the greater score: it may be a large base that is hardly read."""
-    many = {"deltas": 11, "delta_files": 11, "delete_bytes": 300 * MIB, "delta_bytes": 304 * MIB}
-    deletes = partition(**many)
+    measure = replace(PLAIN, deltas=11, delta_files=11, delete_bytes=300 * MIB, delta_bytes=304 * MIB)
+    deletes = replace(partition(), measure=measure)
     assert [one.type for one in found(deletes, _=17 * HOUR)] == [CompactionType.MAJOR]
     assert [one.type for one in found(deletes, _=18 * HOUR)] == [CompactionType.MINOR]
     one_file = partition(deltas=1, delta_files=1, delta_bytes=304 * MIB)
     assert [one.type for one in found(one_file, _=18 * HOUR)] == [CompactionType.MAJOR]
-    aborted = replace(partition(**many, aborted=1), aborted_since=NOON - 13 * HOUR)
+    aborted = replace(deletes, measure=replace(measure, aborted=1), aborted_since=NOON - 13 * HOUR)
     assert [one.type for one in found(aborted, _=18 * HOUR)] == [CompactionType.MAJOR]
 
 
