@@ -254,6 +254,15 @@ def test_a_table_below_the_thresholds_has_a_place_by_gain() -> None:
     assert why(looked(state(TEN), of=enough), enough).verdict == "Picked"
 
 
+def test_a_table_is_due_even_if_a_partition_that_is_not_has_the_better_place() -> None:
+    policy = spec(strategy=Strategy.GAIN, bytes_per_window=5)
+    better = PartitionState("n=1", 100, deltas(10), None, NOON - 6 * HOUR, NOON - 6 * HOUR)
+    due_one = PartitionState("n=2", 100, deltas(11, base=0))
+    found = why(looked(state(better, due_one, keys=("n",)), of=policy), policy)
+    assert [(one.type, one.due) for one in found.due] == [("Minor", False), ("Major", True)]
+    assert (found.verdict, found.reason) == ("KeptBack", "BudgetTooSmall")
+
+
 NIGHT = (Window(start="22:00", duration=8 * 3600.0),)
 
 
