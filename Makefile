@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-look bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image argocd crds chart-readme lock
+.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-look bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image argocd crds chart-readme lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ bench-hudi: venv ## Write amplification of Hudi tables by how they are compacted
 
 bench-look: venv ## What a policy's look at TABLES=10000 costs, of which one in a hundred has changed: bench/out/look.json
 	@.venv/bin/python -m bench.look --tables $(or $(TABLES),10000)
+
+bench-policy: venv ## A fleet of 2,000 tables for a month through a policy, Hive's thresholds and an oracle: bench/out/policy.json, plot in docs/ (QUICK=1: 200 tables, a week; SHARE=0.25, SEED=1)
+	@OPENBLAS_NUM_THREADS=1 .venv/bin/python -m bench.policy $(if $(QUICK),--tables 200 --days 7) $(if $(SHARE),--share $(SHARE)) $(if $(SEED),--seed $(SEED)) $(if $(QUICK)$(SHARE),,--plot docs/policy.svg)
 
 bench-reading: venv ## CPU time of Hive, Spark and pyarrow to read what the engine and Hive wrote: bench/out/reading.json
 	@.venv/bin/python -m bench.reading --rounds $(or $(ROUNDS),7)

@@ -155,7 +155,15 @@ def memory_of(partitions: int) -> float:
                 f"day=2026-01-{day:02d}/hour={number:05d}",
                 1_700_000_000 + number,
                 Measure(
-                    number + 300, 2**30 + number, 300 + day, 400 + day, 2**20 + number, 2**10 + number, 300 + day, 0
+                    base_files=number + 300,
+                    base_bytes=2**30 + number,
+                    deltas=300 + day,
+                    delta_files=400 + day,
+                    delta_bytes=2**20 + number,
+                    delete_bytes=2**10 + number,
+                    buckets=300 + day,
+                    delta_buckets=300 + day,
+                    aborted=0,
                 ),
             )
             for day in range(1, PARTITIONS + 1)

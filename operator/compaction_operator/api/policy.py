@@ -82,6 +82,13 @@ class Day(StrEnum):
     SUNDAY = "Sun"
 
 
+class Strategy(StrEnum):
+    """What a policy compacts: what has reached a threshold, or that from which readers gain most for its cost."""
+
+    THRESHOLDS = "Thresholds"
+    GAIN = "Gain"
+
+
 class Window(ReadModel):
     """A time of day at which compactions may start, on some days of the week, in a time zone."""
 
@@ -133,17 +140,19 @@ class CompactionPolicySpec(ReadModel):
 
     - `interval` is the pause between two looks at the warehouse.
     - `min_interval` is the least time between the end of a table's compaction and the next one's start.
-    - `max_delay` is how long a partition may be due before its table goes first, whatever its score, and the partition
-      may exceed the budget.
+    - `max_delay` is how long a partition may be due before it may exceed the budget. After 85 percent of it its table
+      goes first, whatever its score.
     - `database_share` is the percentage of `max_concurrent` and of both budgets that one database gets at most.
     - `bytes_per_window` limits the bytes to read of all compactions started in a window, `core_hours_per_window` their
       CPU time; without windows, in 24 hours.
+    - `strategy` by gain spends that budget on whatever readers gain most from, due or not.
     """
 
     warehouse: str
     tables: Tables
     partitions: Partitions = Partitions()
     thresholds: Thresholds = Thresholds()
+    strategy: Strategy = Strategy.THRESHOLDS
     windows: tuple[Window, ...] = ()
     interval: Duration = 60.0
     min_interval: Duration = 3600.0

@@ -39,32 +39,36 @@ class Verdict(StrEnum):
 
 
 class Terms(ReadModel):
-    """The terms of a score: benefit / cost * wait. Benefit and cost follow from the numbers before them."""
+    """The terms of a score: weight * benefit * hours / cost. Benefit and cost follow from the numbers before them."""
 
     files_saved: int
     delete_bytes: int
     bytes: int
     benefit: float
     cost: float
-    wait: float
+    hours: float
+    weight: float
 
 
 class DueCompaction(ReadModel):
     """A compaction that would help the table.
 
-    - `place` is its place among all that are due, from 1.
+    - `due` is whether a partition exceeds a threshold; a policy by gain also starts others.
+    - `place` is its place among all that would help, from 1.
     - `partitions_taken` are those of the `partitions_due` that it has, or would have: the budget may limit them.
     - `kept_back_by` is None if it was to start. `may_start` is when that no longer keeps it back, if that is known.
-    - From `overdue_at` on it goes before all others, whatever the budget.
+    - From `first_at` on it goes before all others, and from `overdue_at` on whatever the budget.
     """
 
     type: CompactionType
+    due: bool = True
     kept_back_by: str | None = None
     may_start: Moment | None = None
     place: int
     score: float
     terms: Terms
     due_since: Moment
+    first_at: Moment
     overdue_at: Moment
     partitions_due: int
     partitions_taken: int

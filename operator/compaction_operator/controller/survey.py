@@ -34,7 +34,17 @@ from compaction_operator.metastore import (
     require_one_compactor,
 )
 from compaction_operator.policy.measure import measure
-from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, Round, TableState, stale
+from compaction_operator.policy.memory import (
+    LeftAlone,
+    Memory,
+    PartitionState,
+    Problem,
+    Round,
+    TableState,
+    remembered,
+    stale,
+)
+from compaction_operator.policy.ranking import weight_of
 from compaction_operator.policy.selection import opted_out, selected
 from compaction_operator.policy.thresholds import ThresholdError, overridden
 from compaction_operator.storage import Listed, NotFoundError, Storage, StorageError, is_passing
@@ -206,7 +216,8 @@ class Surveyor:
         if opted_out(table.parameters):
             return replace(state, problem=opted_out_problem(state.name), version="")
         try:
-            return replace(state, thresholds=overridden(self.spec.thresholds, table.parameters))
+            thresholds, weight = overridden(self.spec.thresholds, table.parameters), weight_of(table.parameters)
+            return replace(state, thresholds=thresholds, weight=weight)
         except ThresholdError as error:
             return replace(state, problem=problem_of(state.name, error), version="")
 
@@ -232,12 +243,12 @@ class Surveyor:
         self, state: TableState, table: Table, ids: ValidWriteIdList, txns: ValidTxnList, old: TableState | None
     ) -> TableState:
         try:
-            thresholds = overridden(self.spec.thresholds, table.parameters)
+            thresholds, weight = overridden(self.spec.thresholds, table.parameters), weight_of(table.parameters)
             self._require_fit(table)
             listed = self._listed(state, table, ids, txns, old)
         except (ThresholdError, Refused, StorageError) as error:
             return unread(state, old, problem_of(state.name, error))
-        return replace(listed, keys=table.partition_keys, thresholds=thresholds)
+        return replace(listed, keys=table.partition_keys, thresholds=thresholds, weight=weight)
 
     def _require_fit(self, table: Table) -> None:
         """Raise Refused for a table that a compaction's preflight would refuse: no compaction is made for it."""
@@ -290,10 +301,8 @@ class Surveyor:
                 log.info("partition %r of %s.%s is left alone: %s", one.name, table.database, table.name, error)
                 left_alone = _together(left_alone, LeftAlone(1, one.name, str(error)))
                 continue
-            if not got.is_clean:
-                earlier = before.get(one.name)
-                since = (earlier.aborted_since if earlier else None) or self.now
-                found.append(PartitionState(one.name, one.create_time, got, since if got.aborted else None))
+            if kept := remembered(one.name, one.create_time, got, earlier=before.get(one.name), now=self.now):
+                found.append(kept)
         return found, left_alone
 
     def _listings(self, table: Table, names: Sequence[str]) -> Iterator[tuple[Partition, Listed]]:

@@ -24,7 +24,8 @@ from compaction_operator.hudi import (
 )
 from compaction_operator.metastore import Refused, Table
 from compaction_operator.policy.hudi_options import hudi_options
-from compaction_operator.policy.memory import PartitionState, Problem, TableState
+from compaction_operator.policy.memory import Problem, TableState, remembered
+from compaction_operator.policy.ranking import weight_of
 from compaction_operator.policy.selection import opted_out
 from compaction_operator.policy.thresholds import ThresholdError, due, overridden
 from compaction_operator.policy.timeline import TimelineMeasure
@@ -74,8 +75,8 @@ class Timelines:
             if opted_out(table.parameters):
                 return replace(state, problem=opted_out_problem(name))
             require_allowed(table, self.warehouse)
-            thresholds = overridden(self.spec.thresholds, table.parameters)
-            return self._read(replace(state, thresholds=thresholds), table, old)
+            thresholds, weight = overridden(self.spec.thresholds, table.parameters), weight_of(table.parameters)
+            return self._read(replace(state, thresholds=thresholds, weight=weight), table, old)
         except (ThresholdError, Refused, HudiError, StorageError) as error:
             return unread(state, old, problem_of(name, error))
 
@@ -86,13 +87,16 @@ class Timelines:
             options = self._options(hudi, state.thresholds, table.parameters)
             commits = commits_of(entry.name for entry in storage.list(timeline_folder(hudi)))
             state = replace(state, version=commits.version, hudi=options)
-            known = old.partitions if old and _same(old, state) else None
-            parts = self._partitions(storage, hudi, table, commits, state) if known is None else known
+            if old and _same(old, state):
+                return replace(state, partitions=old.partitions)
+            found = self._measure(storage, hudi, commits, state)
         except StorageError as error:
             if is_passing(error):
                 self.silent.add(id(storage))
             raise
-        return replace(state, partitions=parts)
+        earlier = old.partitions[0] if old and old.partitions else None
+        kept = remembered("", table.create_time, found, earlier=earlier, now=self.now)
+        return replace(state, partitions=(kept,) if kept else ())
 
     def _storage(self, location: str) -> Storage:
         storage = self.open_storage(location)
@@ -112,18 +116,14 @@ class Timelines:
             write_options(table, warehouse=given, own=own, partitions=())
         return found
 
-    def _partitions(
-        self, storage: Storage, hudi: HudiTable, table: Table, commits: Commits, state: TableState
-    ) -> tuple[PartitionState, ...]:
+    def _measure(self, storage: Storage, hudi: HudiTable, commits: Commits, state: TableState) -> TimelineMeasure:
         found = TimelineMeasure(commits.since_compaction, commits.since_merge)
-        if found.is_clean:
-            return ()
         if due(found, state.thresholds, aborted_for=timedelta()):
             limit = state.hudi[CompactionType.LOG_COMPACTION].max_log_file_size_to_merge
             files = self._files(state.name, storage, hudi.location)
             sizes = sizes_of(files, hudi, pending=commits.pending, limit=limit)
             found = replace(found, sizes=sizes)
-        return (PartitionState("", table.create_time, found),)
+        return found
 
     def _files(self, name: str, storage: Storage, location: str) -> Iterator[tuple[str, str, int]]:
         """Yield folder, name and size of the files of a table, without those of its timeline and metadata table.

@@ -4,12 +4,13 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from types import MappingProxyType
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.hudi import HudiOptions
-from compaction_operator.api.policy import Partitions
+from compaction_operator.api.policy import Partitions, Strategy
 from compaction_operator.hudi import SliceSizes
 from compaction_operator.metastore.partition_specs import PartitionSpecError, parse_spec, values_of
 from compaction_operator.policy.measure import Measure
@@ -18,9 +19,21 @@ from compaction_operator.policy.partitions import Filter, unknown_key, wanted
 from compaction_operator.policy.thresholds import due
 from compaction_operator.policy.timeline import TimelineMeasure
 
+HOUR = timedelta(hours=1)
+NEVER = datetime.min.replace(tzinfo=UTC)
 MAX_PARTITIONS = 500
 MAX_CHARACTERS = 16_384
 """Limits of a TableCompaction. What exceeds them comes with the table's next compaction."""
+DELETE_UNIT = 1024**2
+COST_UNIT = 16 * 1024**2
+SOON = 1 / 6
+"""Hours that count at least: all that was listed for the first time is ranked by benefit and cost alone."""
+AS_GOOD = 0.5
+"""With the best partition of a table go those with at least this share of its score."""
+
+
+BELOW = "most gain for its cost; below the thresholds"
+"""Why a partition is compacted by gain that is not due."""
 
 _HASH = 16
 
@@ -30,7 +43,8 @@ class Part:
     """One partition of a candidate: its spec ('' for an unpartitioned table), its gain and its cost.
 
     `files_saved` is how many files less a reader opens afterwards, `bytes` what the compaction reads at most.
-    `due_since` is since when it is due.
+    `due` is whether a threshold is exceeded, and `due_since` since when, now if none is. `hours` is for how long
+    readers have been without the compaction, at least `SOON`.
     """
 
     spec: str
@@ -38,13 +52,26 @@ class Part:
     delete_bytes: int
     bytes: int
     due_since: datetime
+    hours: float = SOON
+    due: bool = True
+
+    @property
+    def benefit(self) -> float:
+        """What a reader need not open or merge afterwards, in requests: a file is one, and a MiB of delete events."""
+        return self.files_saved + self.delete_bytes / DELETE_UNIT
+
+    @property
+    def score(self) -> float:
+        """The score of this partition alone, if its table weighs 1."""
+        return self.benefit * self.hours / (1 + self.bytes / COST_UNIT)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A compaction that would help, with the reason of its first partition. `seen` is the table's version, hashed.
 
-    `hudi` are the options for a Hudi table.
+    `hudi` are the options for a Hudi table. `weight` is how often the table is read, compared with others. `later` are
+    partitions that need such a compaction and do not go with these: they follow with another one.
     """
 
     table: str
@@ -53,6 +80,8 @@ class Candidate:
     parts: tuple[Part, ...]
     seen: str = ""
     hudi: HudiOptions | None = None
+    weight: float = 1.0
+    later: tuple[Part, ...] = ()
 
     @property
     def files_saved(self) -> int:
@@ -70,9 +99,23 @@ class Candidate:
         return sum(part.bytes for part in self.parts)
 
     @property
+    def cost(self) -> float:
+        """What the compaction costs, in `COST_UNIT`s; one is for the start of its Job."""
+        return 1 + self.bytes / COST_UNIT
+
+    @property
+    def due(self) -> bool:
+        """Whether a partition exceeds a threshold."""
+        return any(part.due for part in (*self.parts, *self.later))
+
+    @property
     def due_longest(self) -> Part:
         """The partition that has been due for the longest time."""
-        return min(self.parts, key=lambda part: part.due_since)
+        return min((*self.parts, *self.later), key=lambda part: part.due_since)
+
+
+_Chosen = tuple[CompactionType, str, Part]
+"""What a partition would get: type, reason, gain and cost."""
 
 
 def candidates_of(
@@ -81,26 +124,27 @@ def candidates_of(
     filters: Sequence[Filter],
     now: datetime,
     *,
+    strategy: Strategy = Strategy.THRESHOLDS,
     due_since: Mapping[str, datetime] = MappingProxyType({}),
+    late: datetime = NEVER,
 ) -> tuple[Candidate, ...]:
     """Return a table's candidates with all partitions that are due, those first from which readers gain most.
 
-    `filters` are those of `partitions`, parsed. `due_since` says by spec since when partitions are due; the others are
-    due from now on.
+    By gain, partitions from which readers gain belong to them whether due or not. `filters` are those of `partitions`,
+    parsed. `due_since` says by spec since when partitions are due; the others are due from now on. What is due since
+    `late` or earlier presses.
     """
-    if table.problem is not None or key_problem(table, filters) is not None:
+    if not table.partitions or table.problem is not None or key_problem(table, filters) is not None:
         return ()
+    considered = _due if strategy is Strategy.THRESHOLDS else _best
     found: defaultdict[CompactionType, list[tuple[str, Part]]] = defaultdict(list)
     for one in _wanted(table, partitions, filters, now):
-        if needed := due(one.measure, table.thresholds, aborted_for=one.aborted_for(now)):
-            spec = spec_of(one.name, table.keys)
-            part = _part(one.measure, needed.type, spec=spec, due_since=due_since.get(spec, now))
-            found[needed.type].append((needed.reason, part))
-    seen = hashlib.sha256(table.version.encode()).hexdigest()[:_HASH]
-    return tuple(
-        replace(_candidate(table.name, type_, parts), seen=seen, hudi=table.hudi.get(type_))
-        for type_, parts in found.items()
-    )
+        spec = spec_of(one.name, table.keys)
+        if chosen := considered(one, table, _Wait(spec, due_since.get(spec, now), now, late)):
+            type_, reason, part = chosen
+            found[type_].append((reason, part))
+    seen = hashlib.sha256(table.version.encode()).hexdigest()[:_HASH] if found else ""
+    return tuple(_candidate(table, type_, parts, seen) for type_, parts in found.items())
 
 
 def key_problem(table: TableState, filters: Sequence[Filter]) -> Problem | None:
@@ -115,44 +159,99 @@ def key_problem(table: TableState, filters: Sequence[Filter]) -> Problem | None:
 def _wanted(
     table: TableState, partitions: Partitions, filters: Sequence[Filter], now: datetime
 ) -> Iterator[PartitionState]:
+    if not filters and partitions.min_age is None and partitions.max_age is None:
+        yield from table.partitions
+        return
     keys = [key.lower() for key in table.keys]
     for one in table.partitions:
-        values = dict(zip(keys, values_of(one.name), strict=True)) if keys else {}
+        values = dict(zip(keys, values_of(one.name), strict=True)) if filters else {}
         if wanted(partitions, filters, values=values, created=one.created, now=now):
             yield one
 
 
-def _part(found: Measure | TimelineMeasure, type_: CompactionType, *, spec: str, due_since: datetime) -> Part:
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """A partition's spec, since when it is due if it is, now, and since when it has to be due to press."""
+
+    spec: str
+    since: datetime
+    now: datetime
+    late: datetime
+
+
+def _due(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
+    """Return the compaction that a partition needs by its thresholds, None if it needs none."""
+    needed = due(one.measure, table.thresholds, aborted_for=one.aborted_for(wait.now))
+    return (needed.type, needed.reason, _part(one, needed.type, wait, due=True)) if needed else None
+
+
+def _best(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
+    """Return the compaction from which readers gain most for its cost, None if they gain nothing.
+
+    NB: aborted writes ask for a major compaction, as Hive has it, however little readers gain. What presses gets a
+    minor one if that saves any file: else large bases that are hardly read would take much of the budget. A Hudi table
+    goes by its thresholds: the sizes of its files are read only when it is due.
+    """
+    found, age = one.measure, one.aborted_for(wait.now)
     if isinstance(found, TimelineMeasure):
-        return _hudi_part(found.sizes, type_, due_since)
+        return _due(one, table, wait)
+    needed = due(found, table.thresholds, aborted_for=age)
+    best = _part(one, CompactionType.MAJOR, wait, due=needed is not None)
+    if found.aborted and needed and due(replace(found, deltas=0, delta_bytes=0), table.thresholds, aborted_for=age):
+        return needed.type, needed.reason, best
+    type_, reason = CompactionType.MAJOR, needed.reason if needed else BELOW
+    if found.base_bytes:
+        minor = _part(one, CompactionType.MINOR, wait, due=best.due)
+        presses = best.due and wait.since <= wait.late and minor.benefit > 0
+        type_, best = (CompactionType.MINOR, minor) if presses or minor.score > best.score else (type_, best)
+    return (type_, reason, best) if best.due or best.benefit else None
+
+
+def _part(one: PartitionState, type_: CompactionType, wait: _Wait, *, due: bool) -> Part:
+    files, deletes, size = _gain(one.measure, type_)
+    hours = max(SOON, one.loose_for(type_, wait.now) / HOUR)
+    return Part(wait.spec, files, deletes, size, wait.since if due else wait.now, hours, due)
+
+
+def _gain(found: Measure | TimelineMeasure, type_: CompactionType) -> tuple[int, int, int]:
+    """Return the files and the bytes of delete events that a compaction saves, and the bytes that it reads."""
+    if isinstance(found, TimelineMeasure):
+        return _hudi_gain(found.sizes, type_)
     if type_ is CompactionType.MINOR:
-        saved = found.delta_files - found.buckets * (2 if found.delete_bytes else 1)
-        return Part(spec, max(0, saved), 0, found.delta_bytes, due_since)
+        saved = found.delta_files - found.delta_buckets * (2 if found.delete_bytes else 1)
+        return max(0, saved), 0, found.delta_bytes
     saved = found.base_files + found.delta_files - found.buckets
-    return Part(spec, max(0, saved), found.delete_bytes, found.base_bytes + found.delta_bytes, due_since)
+    return max(0, saved), found.delete_bytes, found.base_bytes + found.delta_bytes
 
 
-def _hudi_part(found: SliceSizes, type_: CompactionType, due_since: datetime) -> Part:
-    """Return a Hudi table as a partition: a log compaction leaves one log file in each file group."""
+def _hudi_gain(found: SliceSizes, type_: CompactionType) -> tuple[int, int, int]:
+    """Return the gain for a Hudi table: a log compaction leaves one log file in each file group."""
     if type_ is CompactionType.LOG_COMPACTION:
-        return Part("", found.small.files - found.small.groups, 0, found.small.bytes, due_since)
-    return Part("", found.logs.files, 0, found.logs.bytes + found.base_bytes, due_since)
+        return found.small.files - found.small.groups, 0, found.small.bytes
+    return found.logs.files, 0, found.logs.bytes + found.base_bytes
 
 
-def _candidate(table: str, type_: CompactionType, parts: list[tuple[str, Part]]) -> Candidate:
-    best = sorted(parts, key=lambda one: (-one[1].files_saved - one[1].delete_bytes, one[1].spec))
-    return Candidate(table, type_, best[0][0], tuple(part for _, part in best))
+def _candidate(table: TableState, type_: CompactionType, parts: list[tuple[str, Part]], seen: str) -> Candidate:
+    best = sorted(parts, key=lambda one: (-one[1].score, one[1].spec))
+    every = tuple(part for _, part in best)
+    return Candidate(table.name, type_, best[0][0], every, seen, table.hudi.get(type_), table.weight)
 
 
-def startable(candidate: Candidate, *, late: datetime) -> Candidate:
+def startable(candidate: Candidate, *, strategy: Strategy, late: datetime) -> Candidate:
     """Return a candidate with as many of its partitions as one TableCompaction takes.
 
     Those that are due since `late` or earlier come first, the longest wait before all: otherwise those from which
-    readers gain most would keep them out, one compaction after the other.
+    readers gain most would keep them out, one compaction after the other. By gain, the others go with the best of them
+    if they are nearly as good.
     """
+    if len(candidate.parts) == 1:
+        return candidate
     waited = sorted((part for part in candidate.parts if part.due_since <= late), key=lambda part: part.due_since)
-    others = (part for part in candidate.parts if part.due_since > late)
-    return replace(candidate, parts=tuple(_fitting((*waited, *others))))
+    least = AS_GOOD * max(part.score for part in candidate.parts) if strategy is Strategy.GAIN else 0.0
+    others = (part for part in candidate.parts if part.due_since > late and part.score >= least)
+    taken = tuple(_fitting((*waited, *others)))
+    kept = {part.spec for part in taken}
+    return replace(candidate, parts=taken, later=tuple(part for part in candidate.parts if part.spec not in kept))
 
 
 def _fitting(parts: Iterable[Part]) -> Iterator[Part]:
@@ -164,7 +263,8 @@ def _fitting(parts: Iterable[Part]) -> Iterator[Part]:
         yield part
 
 
-def spec_of(name: str, keys: Sequence[str]) -> str:
+@lru_cache(maxsize=100_000)
+def spec_of(name: str, keys: tuple[str, ...]) -> str:
     """Return the spec that selects the partition of that name alone. A name with a comma, say, needs quotes."""
     if not name:
         return ""

@@ -1,5 +1,6 @@
 """Choice: which candidates start now, and what keeps each other one back."""
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -8,9 +9,9 @@ from itertools import takewhile
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import backed_off
-from compaction_operator.api.policy import CompactionPolicySpec
+from compaction_operator.api.policy import CompactionPolicySpec, Strategy
 from compaction_operator.policy.candidates import Candidate, Part
-from compaction_operator.policy.ranking import overdue, score
+from compaction_operator.policy.ranking import pressing, score
 
 BACK_OFF_CAP = timedelta(days=1)
 CORE_HOUR = 3_600_000
@@ -38,6 +39,7 @@ class Hold(StrEnum):
     MAX_CONCURRENT = "MaxConcurrent"
     DATABASE_SHARE = "DatabaseShare"
     BUDGET_SPENT = "BudgetSpent"
+    BUDGET_PACED = "BudgetPaced"
     BUDGET_TOO_SMALL = "BudgetTooSmall"
     DRY_RUN = "DryRun"
 
@@ -51,6 +53,7 @@ MEANING = {
     Hold.MAX_CONCURRENT: "maxConcurrent compactions run already",
     Hold.DATABASE_SHARE: "its database has its databaseShare of maxConcurrent, bytesPerWindow or coreHoursPerWindow",
     Hold.BUDGET_SPENT: "what is left of bytesPerWindow or coreHoursPerWindow is too little",
+    Hold.BUDGET_PACED: "by gain, bytesPerWindow is spread over 24 hours; the next bytes come soon",
     Hold.BUDGET_TOO_SMALL: "each due partition exceeds a whole budget or databaseShare of it; it starts after maxDelay",
     Hold.DRY_RUN: "dryRun is set",
 }
@@ -97,7 +100,7 @@ class Standing:
 
     `used` are the bytes of the budget that are used up, and `used_cpu` the CPU milliseconds.
     `databases` says of each database what it has of these and of `running`. `rates` are the CPU milliseconds for a byte
-    that compactions of a type took.
+    that compactions of a type took. `ahead` are the bytes that have been started ahead of an even pace.
     """
 
     past: Mapping[str, Sequence[Past]]
@@ -108,6 +111,7 @@ class Standing:
     databases: Mapping[str, Usage] = field(default_factory=dict)
     used_cpu: int = 0
     rates: Mapping[CompactionType, float] = field(default_factory=dict)
+    ahead: float = 0.0
 
     def rate_of(self, type_: CompactionType) -> float:
         """Return the CPU milliseconds for a byte that a compaction of a type is expected to take."""
@@ -135,7 +139,7 @@ class Verdict:
 def choose(
     candidates: Iterable[Candidate], standing: Standing, spec: CompactionPolicySpec, now: datetime
 ) -> list[Verdict]:
-    """Return the verdict on each candidate: the overdue ones first, those due longest first, then by score.
+    """Return the verdict on each candidate: the pressing ones first, those due longest first, then by score.
 
     One compaction of a table starts at a time. Its overdue partitions may exceed the budget, but neither a window nor
     `max_concurrent`.
@@ -143,6 +147,7 @@ def choose(
     max_delay, taken, verdicts = timedelta(seconds=spec.max_delay), set[str](), list[Verdict]()
     used = Usage(standing.running, standing.used, standing.used_cpu)
     total, shares = _Room.of(spec, used, percent=100), dict[str, _Room]()
+    total.ahead = standing.ahead if is_paced(spec) else None
     for ranked in _ordered(candidates, max_delay, now):
         one, database = ranked, database_of(ranked.candidate.table)
         rate = standing.rate_of(ranked.candidate.type)
@@ -158,7 +163,7 @@ def choose(
             share.take(one.candidate.bytes, rate)
             taken.add(one.candidate.table)
             hold = Hold.DRY_RUN if spec.dry_run else None
-        verdicts.append(replace(one, hold=hold))
+        verdicts.append(Verdict(one.candidate, one.whole, one.score, one.due_since, hold))
     return verdicts
 
 
@@ -177,11 +182,17 @@ class _Budget:
 
 @dataclass
 class _Room:
-    """What a policy, or one database of it, has left: slots, and bytes and CPU milliseconds if there is a budget."""
+    """What a policy, or one database of it, has left: slots, and bytes and CPU milliseconds if there is a budget.
+
+    `ahead` are the bytes ahead of an even pace, None without one. Then the budget is `saving` for what comes first and
+    does not fit yet: small ones would use up each byte that becomes free, and a large one would never start.
+    """
 
     slots: int
     bytes: _Budget | None
     cpu: _Budget | None
+    ahead: float | None = None
+    saving: bool = False
 
     @classmethod
     def of(cls, spec: CompactionPolicySpec, used: Usage, *, percent: int) -> "_Room":
@@ -205,39 +216,52 @@ class _Room:
             self.bytes.left -= size
         if self.cpu:
             self.cpu.left -= size * rate
+        if self.ahead is not None:
+            self.ahead += size
 
 
 def _budget(whole: int | None, used: int, percent: int) -> _Budget | None:
     return None if whole is None else _Budget(whole * percent // 100, whole * percent // 100 - used)
 
 
+def is_paced(spec: CompactionPolicySpec) -> bool:
+    """Whether a policy spreads its budget evenly over time.
+
+    By gain there is always something that readers gain from: at once, the budget would go to what is loose by chance,
+    and nothing would be left for what is written during the next 24 hours. A window has its own end.
+    """
+    return spec.strategy is Strategy.GAIN and spec.bytes_per_window is not None and not spec.windows
+
+
 def _admitted(one: Verdict, total: _Room, share: _Room, *, late: datetime, rate: float) -> tuple[Verdict, Hold | None]:
     """Return a verdict on what there is room for, and what keeps it back if there is none.
 
-    What is due since `late` or earlier may exceed the budgets. `rate` is as for `_Room.in_bytes`.
+    What is due since `late` or earlier may exceed the budgets and the pace. `rate` is as for `_Room.in_bytes`.
     """
-    if total.slots <= 0:
-        return one, Hold.MAX_CONCURRENT
-    if share.slots <= 0:
-        return one, Hold.DATABASE_SHARE
+    if total.slots <= 0 or share.slots <= 0:
+        return one, Hold.MAX_CONCURRENT if total.slots <= 0 else Hold.DATABASE_SHARE
     budget, own, parts = total.in_bytes(rate), share.in_bytes(rate), one.candidate.parts
     if budget is None or own is None:
         return one, None
     if all(part.bytes > own.whole and part.due_since > late for part in parts):
         return one, Hold.BUDGET_TOO_SMALL
-    if taken := tuple(_within(parts, min(budget.left, own.left), late)):
+    waits = total.saving or (total.ahead or 0) > 0
+    if taken := tuple(_within(parts, -math.inf if waits else min(budget.left, own.left), late)):
         return replace(one, candidate=replace(one.candidate, parts=taken)), None
-    return one, Hold.DATABASE_SHARE if own.left < budget.left else Hold.BUDGET_SPENT
+    if waits:
+        return one, Hold.BUDGET_SPENT if total.saving else Hold.BUDGET_PACED
+    hold = Hold.DATABASE_SHARE if own.left < budget.left else Hold.BUDGET_SPENT
+    total.saving = total.ahead is not None and hold is Hold.BUDGET_SPENT
+    return one, hold
 
 
 def _ordered(candidates: Iterable[Candidate], max_delay: timedelta, now: datetime) -> list[Verdict]:
     found = []
     for one in candidates:
-        since = one.due_longest.due_since
-        found.append(Verdict(one, one, score(one, waited=now - since, max_delay=max_delay).value, since))
+        found.append(Verdict(one, one, score(one).value, one.due_longest.due_since))
 
     def place(one: Verdict) -> tuple[bool, float, str, str]:
-        late = overdue(one.due_since, max_delay=max_delay, now=now)
+        late = pressing(one.due_since, max_delay=max_delay, now=now)
         rank = one.due_since.timestamp() if late else -one.score
         return not late, rank, one.candidate.table, one.candidate.type
 

@@ -23,7 +23,7 @@ from compaction_operator.policy.candidates import key_problem
 from compaction_operator.policy.choice import MEANING, Hold, Past, Verdict, rest
 from compaction_operator.policy.memory import Memory, PartitionState, TableState
 from compaction_operator.policy.partitions import Filter, parse_filter, unwanted_by
-from compaction_operator.policy.ranking import score
+from compaction_operator.policy.ranking import PRESSING, score
 from compaction_operator.policy.selection import matching
 from compaction_operator.policy.thresholds import Due, checks, due
 from compaction_operator.policy.windows import next_opening, open_from
@@ -108,6 +108,9 @@ def _decision(
     if not candidates:
         return Word.NOT_DUE, *_not_due(seen)
     first = _first(candidates)
+    if first.kept_back_by is not None and not any(one.due for one in candidates):
+        reason, message = _not_due(seen)
+        return Word.NOT_DUE, reason, f"{message}; by gain it has place {first.place} ({first.kept_back_by})"
     if first.kept_back_by is not None:
         return Word.KEPT_BACK, first.kept_back_by, MEANING[Hold(first.kept_back_by)]
     if name := look.created.get(state.name):
@@ -147,23 +150,26 @@ def _due(table: str, spec: CompactionPolicySpec, look: Look) -> tuple[DueCompact
 def _due_compaction(place: int, one: Verdict, spec: CompactionPolicySpec, look: Look) -> DueCompaction:
     """Return a verdict for people."""
     whole, max_delay = one.whole, timedelta(seconds=spec.max_delay)
-    found = score(whole, waited=look.at - one.due_since, max_delay=max_delay)
+    found = score(whole)
     terms = Terms(
         files_saved=whole.files_saved,
         delete_bytes=whole.delete_bytes,
         bytes=whole.bytes,
         benefit=round(found.benefit, 2),
         cost=round(found.cost, 2),
-        wait=round(found.wait, 2),
+        hours=round(found.hours, 2),
+        weight=found.weight,
     )
     return DueCompaction(
         type=whole.type,
+        due=whole.due,
         kept_back_by=one.hold,
         may_start=_may_start(one, spec, look),
         place=place,
         score=round(found.value, 2),
         terms=terms,
         due_since=one.due_since,
+        first_at=one.due_since + PRESSING * max_delay,
         overdue_at=one.due_since + max_delay,
         partitions_due=len(whole.parts),
         partitions_taken=len(one.candidate.parts),

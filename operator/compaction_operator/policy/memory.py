@@ -15,17 +15,27 @@ from compaction_operator.policy.timeline import TimelineMeasure
 class PartitionState:
     """A partition ('' for an unpartitioned or Hudi table) that has something to merge. `created` is in Unix seconds.
 
-    `aborted_since` is when its aborted writes were first seen.
+    `aborted_since` is when its aborted writes were first seen. `minor_since` and `major_since` are since when it has
+    been seen with deltas and without a new compaction of either type; a major compaction begins both. Of a Hudi table
+    these are log compactions and compactions.
     """
 
     name: str
     created: int
     measure: Measure | TimelineMeasure
     aborted_since: datetime | None = None
+    minor_since: datetime | None = None
+    major_since: datetime | None = None
 
     def aborted_for(self, now: datetime) -> timedelta:
         """Return how long its aborted writes are known."""
         return now - self.aborted_since if self.aborted_since else timedelta()
+
+    def loose_for(self, type_: CompactionType, now: datetime) -> timedelta:
+        """Return for how long readers have been seen to pay what a compaction of a type would save."""
+        minor = type_ in (CompactionType.MINOR, CompactionType.LOG_COMPACTION)
+        since = self.minor_since if minor else self.major_since
+        return now - since if since else timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,7 @@ class TableState:
     While a `round` goes on, both are those of the round before, and '' if there was none.
     Of a Hudi table, `version` stands for its timeline, `place` is a key that all names of its location share, and
     `hudi` has the options of a compaction of each type.
+    `weight` is how often the table is read, compared with others, as far as its owner says so.
     """
 
     name: str
@@ -82,6 +93,7 @@ class TableState:
     round: Round | None = None
     place: str | None = None
     hudi: Mapping[CompactionType, HudiOptions] = field(default_factory=dict)
+    weight: float = 1.0
 
 
 @dataclass
@@ -91,7 +103,8 @@ class Memory:
     `unread` are the selected tables that must be listed and were not yet, and `matched` counts all that the globs
     select.
     `external` are external tables that are no Hudi tables, by when this was read.
-    `due_since` is by table and partition spec when the partitions that are due became so.
+    `due_since` is by table and partition spec when the partitions that are due became so. It has all tables that a
+    compaction would help: of those that are due by no threshold, no partition.
     """
 
     tables: dict[str, TableState] = field(default_factory=dict)
@@ -120,6 +133,45 @@ class Memory:
         if state is None:
             return table in self.unread
         return state.problem is not None and state.problem.passing
+
+
+def remembered(
+    name: str, created: int, found: Measure | TimelineMeasure, *, earlier: PartitionState | None, now: datetime
+) -> PartitionState | None:
+    """Return what is kept of a partition that was listed now, None if it has nothing to merge."""
+    if found.is_clean:
+        return None
+    aborted = ((earlier.aborted_since if earlier else None) or now) if _has_aborted(found) else None
+    minor, major = _since(found, earlier, now)
+    return PartitionState(name, created, found, aborted, minor, major)
+
+
+def _has_aborted(found: Measure | TimelineMeasure) -> bool:
+    return isinstance(found, Measure) and found.aborted > 0
+
+
+def _since(
+    found: Measure | TimelineMeasure, earlier: PartitionState | None, now: datetime
+) -> tuple[datetime, datetime]:
+    """Return since when no minor and since when no major compaction has been seen."""
+    if earlier is None:
+        return now, now
+    minor, major = _merged(earlier.measure, found)
+    if major:
+        return now, now
+    return now if minor else (earlier.minor_since or now), earlier.major_since or now
+
+
+def _merged(old: Measure | TimelineMeasure, new: Measure | TimelineMeasure) -> tuple[bool, bool]:
+    """Return whether a minor and whether a major compaction came between two looks.
+
+    NB: that of a Hudi table is not seen if more commits follow it than it merged.
+    """
+    if isinstance(old, Measure) and isinstance(new, Measure):
+        return old.first_delta != new.first_delta, old.base_write_id != new.base_write_id
+    if isinstance(old, TimelineMeasure) and isinstance(new, TimelineMeasure):
+        return new.log_blocks < old.log_blocks, new.delta_commits < old.delta_commits
+    return True, True
 
 
 def stale(state: TableState | None, version: str, ended: Mapping[str, datetime], name: str) -> bool:

@@ -1,45 +1,64 @@
 """Ranking: what readers gain for what a compaction costs.
 
     benefit = files saved + MiB of delete events
-    cost    = 1 + bytes / 256 MiB
-    score   = benefit / cost * (1 + time due / maxDelay)
+    cost    = 1 + bytes / 16 MiB
+    score   = weight * benefit * hours / cost
 
 A file that need not be opened and a MiB of delete events that need not be merged count the same: each is about one
-request of a reader. The cost begins at 1 for the start of a Job. The last factor lets what waits overtake what is new.
+request of a reader. The cost begins at 1 for the start of a Job. `hours` are those since the last compaction of the
+type: what readers have opened in vain grows with the benefit and with the time for which they pay it. To compact when
+that has grown to a price, the same for all tables, is the best that a budget allows if writes come evenly (the rule of
+the economic order quantity). The budget makes the price: the highest score starts first.
 """
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from compaction_operator.policy.candidates import Candidate
+from compaction_operator.policy.thresholds import ThresholdError
 
-DELETE_UNIT = 1024**2
-COST_UNIT = 256 * 1024**2
+WEIGHT = "compaction.dev/policy.weight"
+"""Table property: how often the table is read, compared with others. Without it, 1."""
+PRESSING = 0.85
+"""Share of `max_delay` after which a due table goes before those with a higher score, within the budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A score with its terms; `wait` is the last factor."""
+    """A score with its terms; `hours` is the mean of the partitions, by their benefit."""
 
+    weight: float
     benefit: float
+    hours: float
     cost: float
-    wait: float
 
     @property
     def value(self) -> float:
         """The score."""
-        return self.benefit / self.cost * self.wait
+        return self.weight * self.benefit * self.hours / self.cost
 
 
-def score(candidate: Candidate, *, waited: timedelta, max_delay: timedelta) -> Score:
-    """Return the score of a candidate that has been due for some time."""
-    return Score(
-        benefit=candidate.files_saved + candidate.delete_bytes / DELETE_UNIT,
-        cost=1.0 + candidate.bytes / COST_UNIT,
-        wait=1.0 + waited / max_delay,
-    )
+def score(candidate: Candidate) -> Score:
+    """Return the score of a candidate."""
+    benefit = sum(part.benefit for part in candidate.parts)
+    opened = sum(part.benefit * part.hours for part in candidate.parts)
+    return Score(candidate.weight, benefit, opened / benefit if benefit else 0.0, candidate.cost)
 
 
-def overdue(due_since: datetime, *, max_delay: timedelta, now: datetime) -> bool:
-    """Whether a table has waited so long that it goes first."""
-    return now - due_since >= max_delay
+def pressing(due_since: datetime, *, max_delay: timedelta, now: datetime) -> bool:
+    """Whether a table is so near to being overdue that it goes before those with a higher score."""
+    return now - due_since >= PRESSING * max_delay
+
+
+def weight_of(parameters: Mapping[str, str]) -> float:
+    """Return the weight that a table's owner has set, 1 without one. Raises ThresholdError."""
+    text = parameters.get(WEIGHT, "1")
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise ThresholdError(f"table property {WEIGHT} is {text!r}; write a number above 0")
+    return weight

@@ -47,14 +47,16 @@ def _details(one: Explanation) -> Iterator[str]:
 
 def _due(one: DueCompaction) -> Iterator[str]:
     terms, state = one.terms, one.kept_back_by or "starts"
-    formula = f"{terms.benefit:g} benefit / {terms.cost:g} cost * {terms.wait:g} wait"
+    formula = f"{terms.weight:g} weight * {terms.benefit:g} benefit * {terms.hours:g} hours / {terms.cost:g} cost"
     yield _line(one.type.lower(), f"place {one.place}, {state}; score {one.score:g} = {formula}")
     deletes = counted(terms.delete_bytes, "byte")
     gain = f"{counted(terms.files_saved, 'file')} saved, {deletes} of delete events merged"
     yield _line("", f"{gain}, {counted(terms.bytes, 'byte')} to read")
     taken = "" if one.partitions_taken == one.partitions_due else f", {one.partitions_taken} of them fit the budget"
-    yield _line("", f"{counted(one.partitions_due, 'partition')} due{taken}")
-    yield _line("", f"due since {_time(one.due_since)}; goes first from {_time(one.overdue_at)} on")
+    yield _line("", f"{counted(one.partitions_due, 'partition')} {'due' if one.due else 'to compact by gain'}{taken}")
+    if one.due:
+        yield _line("", f"due since {_time(one.due_since)}; goes first from {_time(one.first_at)} on")
+        yield _line("", f"may exceed the budget from {_time(one.overdue_at)} on")
 
 
 def _partitions(seen: PartitionsSeen) -> Iterator[str]:

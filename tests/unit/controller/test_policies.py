@@ -11,8 +11,9 @@ from compaction_operator.api.policy import LABEL_POLICY_UID, Thresholds
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.kube.client import GoneError, KubeError, Raw
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
-from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.controller.kube.resources import ResourceKind, read_policy
 from compaction_operator.controller.kube.times import rfc3339
+from compaction_operator.controller.policies.decide import hours, plan
 from compaction_operator.controller.policies.standing import Known
 from compaction_operator.hudi import LogSizes, SliceSizes
 from compaction_operator.policy.choice import Usage
@@ -30,9 +31,9 @@ from tests.unit.controller.sandbox import (
     runs,
 )
 
-DELTAS = Measure(1, 1000, 11, 11, 90, 0, 1, 0)
+DELTAS = Measure(1, 1000, 11, 11, 90, 0, 1, 1, 0)
 """Eleven deltas on a base: a minor compaction is due."""
-CLEAN = Measure(1, 1000, 1, 1, 9, 0, 1, 0)
+CLEAN = Measure(1, 1000, 1, 1, 9, 0, 1, 1, 0)
 
 
 def state(name: str, measure: Measure = DELTAS, *, problem: Problem | None = None) -> TableState:
@@ -219,6 +220,9 @@ async def test_bad_policies_are_named_in_the_status() -> None:
         ({"template": {"spark": {"profile": "gpu"}}}, "UnknownProfile", "gpu"),
         ({"windows": [{"start": "13:00", "duration": "1h", "timeZone": "Mars/Base"}]}, "UnknownTimeZone", "Mars/Base"),
         ({"partitions": {"filters": ["day ~ 3"]}}, "InvalidFilter", "day ~ 3"),
+        ({"windows": [{"start": "13:00", "duration": "1h", "days": []}]}, "NeverOpens", "windows"),
+        ({"strategy": "Gain"}, "NoBudget", "bytesPerWindow"),
+        ({"partitions": {"minAge": "2h", "maxAge": "1h"}}, "NothingSelected", "minAge"),
     ):
         box = await started(memory(state("sales.orders")), **spec)
         ready = condition(status(box), "Ready")
@@ -226,9 +230,46 @@ async def test_bad_policies_are_named_in_the_status() -> None:
         assert names in ready["message"]
     box = await started(memory())
     assert condition(status(box), "Ready")["reason"] == "NothingMatches"
-    large = Measure(1, 2**30, 11, 11, 2**26, 0, 1, 0)
+    large = Measure(1, 2**30, 11, 11, 2**26, 0, 1, 1, 0)
     box = await started(memory(state("sales.orders", large)), bytesPerWindow="1MiB")
     assert condition(status(box), "Ready")["reason"] == "BudgetTooSmall"
+
+
+@runs
+async def test_by_gain_a_policy_keeps_the_pace_and_does_not_wait_for_thresholds() -> None:
+    """Of 1 GiB in a day, 43 MiB are for each hour, and six hours are left over at first.
+
+    What is below the thresholds is neither due nor kept back.
+    """
+    four = Measure(1, 2**30, 4, 4, 40 * 2**20, 0, 1, 1, 0)
+    tables = memory(*(state(f"sales.t{number}", four) for number in range(9)))
+    box = await started(tables, strategy="Gain", bytesPerWindow="1GiB", maxConcurrent=9)
+    assert [one["spec"]["type"] for one in created(box)] == ["Minor"] * 7
+    assert (status(box)["tables"]["due"], kept_back(box)) == (0, {})
+    assert [one["keptBackBy"] for one in status(box)["next"]] == ["BudgetPaced"] * 2
+    await box.pass_time(60)
+    assert len(created(box)) == 7
+    await box.pass_time(3600)
+    assert len(created(box)) == 8
+
+
+def test_what_is_not_due_does_not_begin_to_wait() -> None:
+    spec = read_policy(policy_raw(strategy="Gain", bytesPerWindow="1KiB")).spec
+    found = memory(state("sales.orders"), state("sales.small", Measure(1, 1000, 4, 4, 40, 0, 1, 1, 0)))
+    known, when = Known((), {}, frozenset()), hours(spec, NOON)
+    decision = plan(spec, found, known, created=(), when=when, now=NOON)
+    assert len(decision.verdicts) == 2
+    assert decision.due_since == {"sales.orders": {"": NOON}, "sales.small": {}}
+
+
+def test_the_owners_word_is_read_again_of_what_may_start_by_gain() -> None:
+    """The next look reads the properties of the tables in `due_since`, as the owner may have set them to off."""
+    small = memory(state("sales.small", Measure(1, 1000, 4, 4, 40, 0, 1, 1, 0)))
+    for strategy, names in (("Gain", ["sales.small"]), ("Thresholds", [])):
+        spec = read_policy(policy_raw(strategy=strategy, bytesPerWindow="1KiB")).spec
+        when = hours(spec, NOON)
+        decision = plan(spec, small, Known((), {}, frozenset()), created=(), when=when, now=NOON)
+        assert list(decision.due_since) == names
 
 
 @runs

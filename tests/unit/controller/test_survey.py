@@ -229,6 +229,7 @@ def test_after_very_many_partitions_no_other_table_is_listed_in_a_look(
             {"parameters": {"transactional": "true", "compactorthreshold.hive.compactor.delta.num.threshold": "x"}},
             "InvalidProperty",
         ),
+        ({"parameters": {"transactional": "true", "compaction.dev/policy.weight": "often"}}, "InvalidProperty"),
         ({"location": "gopher://x/y"}, "UnsupportedTable"),
     ],
 )
@@ -257,6 +258,15 @@ def test_the_owners_last_word_counts_for_a_table_that_waits(tmp_path: Path) -> N
     unnoticed, noticed = lake.look(memory).tables["sales.a"], lake.look(memory, due=["sales.a"]).tables["sales.a"]
     assert unnoticed.problem is None
     assert noticed.problem and noticed.problem.reason == "OptedOut"
+
+
+def test_the_owner_says_how_often_a_table_is_read(tmp_path: Path) -> None:
+    lake = Lake(tmp_path, "a")
+    lake.metastore.alter_table("sales.a", parameters={"transactional": "true", "compaction.dev/policy.weight": "16"})
+    memory = lake.look()
+    assert memory.tables["sales.a"].weight == 16
+    lake.metastore.alter_table("sales.a", parameters={"transactional": "true", "compaction.dev/policy.weight": "4"})
+    assert lake.look(memory, due=["sales.a"]).tables["sales.a"].weight == 4
 
 
 def test_an_error_about_one_table_is_its_own_and_it_is_asked_again(tmp_path: Path) -> None:

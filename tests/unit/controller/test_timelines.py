@@ -117,6 +117,17 @@ def test_the_owner_of_a_hudi_table_decides_in_its_properties(tmp_path: Path) -> 
     assert (one.hudi.max_log_file_size_to_merge, one.hudi.clean) == (15, False)
 
 
+def test_a_hudi_table_has_a_weight_and_keeps_its_hours_from_look_to_look(tmp_path: Path) -> None:
+    lake = HudiLake(tmp_path)
+    lake.add_hudi("orders", parameters={"compaction.dev/policy.weight": "16"})
+    first = lake.look()
+    assert first.tables["sales.orders"].weight == 16.0
+    lake.commit("orders", 5)
+    lake.now += HOUR
+    (part,) = lake.look(first).tables["sales.orders"].partitions
+    assert part.loose_for(CompactionType.COMPACTION, NOON + HOUR) == HOUR
+
+
 def test_the_size_limit_is_left_out_for_a_table_before_version_8(tmp_path: Path) -> None:
     """Its compaction would be refused."""
     lake = HudiLake(tmp_path)

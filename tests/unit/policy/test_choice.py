@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.policy import CompactionPolicySpec, History, Tables
+from compaction_operator.api.policy import CompactionPolicySpec, History, Strategy, Tables, Window
 from compaction_operator.policy.candidates import MAX_PARTITIONS, Candidate, Part, startable
 from compaction_operator.policy.choice import (
     CORE_HOUR,
@@ -32,8 +32,10 @@ def spec(**changes: Any) -> CompactionPolicySpec:
     return CompactionPolicySpec(warehouse="lake", tables=Tables(include=("*.*",)), **changes)
 
 
-def part(number: int = 0, *, files: int = 10, size: int = MIB, waited: timedelta = timedelta()) -> Part:
-    return Part(f"p={number}", files, 0, size, NOON - waited)
+def part(
+    number: int = 0, *, files: int = 10, size: int = MIB, waited: timedelta = timedelta(), hours: float = 1.0
+) -> Part:
+    return Part(f"p={number}", files, 0, size, NOON - waited, hours)
 
 
 def candidate(table: str, *, parts: int = 1, minor: bool = True, **of_each: Any) -> Candidate:
@@ -68,9 +70,47 @@ def test_what_saves_more_files_for_its_bytes_comes_first() -> None:
 
 
 def test_what_waits_overtakes_what_is_new_and_goes_first_after_its_maximum() -> None:
-    old, late = candidate("old", files=10, waited=20 * HOUR), candidate("late", files=1, waited=24 * HOUR)
+    old, late = candidate("old", files=10, hours=2.0), candidate("late", files=1, waited=21 * HOUR)
     verdicts = choose([candidate("new", files=15), old, late], standing(), spec(), NOON)
     assert [one.candidate.table for one in verdicts] == ["late", "old", "new"]
+
+
+def test_what_is_read_more_often_comes_first() -> None:
+    found = [candidate("often"), candidate("much", files=15)]
+    found[0] = replace(found[0], weight=2.0)
+    verdicts = choose(found, standing(), spec(), NOON)
+    assert [one.candidate.table for one in verdicts] == ["often", "much"]
+
+
+def test_what_presses_keeps_the_budget_until_it_is_overdue() -> None:
+    spent = standing(used=MIB)
+    assert holds(candidate("a.b", waited=23 * HOUR), on=spent, bytes_per_window=MIB) == {"a.b": Hold.BUDGET_SPENT}
+    assert holds(candidate("a.b", waited=24 * HOUR), on=spent, bytes_per_window=MIB) == {"a.b": None}
+
+
+GAIN = {"strategy": Strategy.GAIN, "bytes_per_window": 24 * MIB}
+
+
+def test_by_gain_the_budget_is_spread_over_the_day() -> None:
+    """One starts as long as the starts are not ahead of the pace. A window has its own end."""
+    found = [candidate("a", files=20), candidate("b", files=10)]
+    assert holds(*found, on=standing(ahead=-1.0), **GAIN) == {"a": None, "b": Hold.BUDGET_PACED}
+    assert holds(*found, on=standing(ahead=1.0), **GAIN) == {"a": Hold.BUDGET_PACED, "b": Hold.BUDGET_PACED}
+    night = (Window(start="22:00", duration=3600.0),)
+    assert holds(*found, on=standing(ahead=1.0), windows=night, **GAIN) == {"a": None, "b": None}
+    assert holds(*found, on=standing(ahead=1.0), bytes_per_window=24 * MIB) == {"a": None, "b": None}
+
+
+def test_an_overdue_table_does_not_wait_for_the_pace() -> None:
+    assert holds(candidate("a", waited=24 * HOUR), on=standing(ahead=1.0), **GAIN) == {"a": None}
+
+
+def test_by_gain_the_budget_is_saved_for_what_comes_first() -> None:
+    """Small ones would use up each byte that becomes free, and the large one would never start."""
+    found = [candidate("large", files=900, size=3 * MIB), candidate("small", files=1)]
+    spent = standing(used=22 * MIB, ahead=-100.0 * MIB)
+    assert holds(*found, on=spent, **GAIN) == {"large": Hold.BUDGET_SPENT, "small": Hold.BUDGET_SPENT}
+    assert holds(*found, on=spent, bytes_per_window=24 * MIB) == {"large": Hold.BUDGET_SPENT, "small": None}
 
 
 def test_an_unfinished_compaction_keeps_its_table_back() -> None:
@@ -214,7 +254,8 @@ def test_what_is_overdue_has_its_place_among_very_many_partitions() -> None:
     """Those from which readers gain more would keep it out of each compaction."""
     many = candidate("a.b", parts=MAX_PARTITIONS + 1)
     late = [part(MAX_PARTITIONS + n, files=1, waited=waited * HOUR) for n, waited in ((1, 24), (2, 30))]
-    taken = startable(replace(many, parts=(*many.parts, *late)), late=NOON - 24 * HOUR).parts
+    both = replace(many, parts=(*many.parts, *late))
+    taken = startable(both, strategy=Strategy.THRESHOLDS, late=NOON - 24 * HOUR).parts
     assert [one.spec for one in taken[:3]] == [f"p={MAX_PARTITIONS + 2}", f"p={MAX_PARTITIONS + 1}", "p=0"]
     assert len(taken) == MAX_PARTITIONS
 

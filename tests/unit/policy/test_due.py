@@ -1,20 +1,23 @@
 """What is due, by the numbers of a directory and Hive's thresholds."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.policy import Thresholds
+from compaction_operator.api.policy import Partitions, Thresholds
+from compaction_operator.policy.candidates import candidates_of
 from compaction_operator.policy.measure import Measure, measure
+from compaction_operator.policy.memory import PartitionState, TableState
 from compaction_operator.policy.thresholds import ThresholdError, checks, due, overridden
 from compaction_operator.policy.timeline import TimelineMeasure
 from tests.unit.acid.listings import listing
 
 TXNS = ValidTxnList(1000, frozenset(), frozenset(), None)
 HOUR = timedelta(hours=1)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def write_ids(text: str) -> ValidWriteIdList:
@@ -32,6 +35,17 @@ def test_only_what_a_compaction_could_merge_is_measured() -> None:
     got = measure(listing(*names), write_ids("7:6:6:"), TXNS)
     assert (got.deltas, got.delta_files, got.delta_bytes, got.delete_bytes) == (2, 2, 1400, 700)
     assert (got.base_files, got.base_bytes, got.buckets, got.aborted) == (1, 700, 1, 0)
+
+
+def test_a_minor_compaction_saves_files_of_the_buckets_that_deltas_have() -> None:
+    """A base with many buckets says nothing about deltas that all write into the first one."""
+    base = Directory("base_0000001", tuple(File(f"bucket_{number:05d}", 10**6) for number in range(8)))
+    deltas = listing(*(f"delta_{number}_{number}_0" for number in range(2, 14)))
+    got = measure(Listing((base, *deltas.directories), ()), write_ids("13:9223372036854775807::"), TXNS)
+    assert (got.buckets, got.delta_buckets, got.delta_files) == (8, 1, 12)
+    state = TableState("a.b", "13", NOON, partitions=(PartitionState("", 0, got),))
+    (found,) = candidates_of(state, Partitions(), (), NOON)
+    assert (found.type, found.files_saved) == (CompactionType.MINOR, 11)
 
 
 def test_originals_are_the_base_until_there_is_one() -> None:

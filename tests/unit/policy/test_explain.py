@@ -11,14 +11,14 @@ import pytest
 
 from compaction_operator.api.compaction import Phase
 from compaction_operator.api.conditions import ConditionStatus
-from compaction_operator.api.policy import CompactionPolicySpec, Partitions, Tables, Thresholds, Window
+from compaction_operator.api.policy import CompactionPolicySpec, Partitions, Strategy, Tables, Thresholds, Window
 from compaction_operator.api.why import Explanation, PolicyReady, Subject, Unfinished
-from compaction_operator.policy.candidates import candidates_of
+from compaction_operator.policy.candidates import Candidate, candidates_of
 from compaction_operator.policy.choice import Outcome, Past, Standing, choose
 from compaction_operator.policy.explain import NEAREST, Look, explain
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, Round, TableState
-from compaction_operator.policy.partitions import parse_filter
+from compaction_operator.policy.partitions import Filter, parse_filter
 from compaction_operator.policy.text import lines_of
 from compaction_operator.policy.thresholds import checks, due
 from compaction_operator.policy.timeline import TimelineMeasure
@@ -37,7 +37,7 @@ def spec(**changes: Any) -> CompactionPolicySpec:
 
 
 def deltas(number: int, *, base: int = 1000 * MIB, size: int = 1, aborted: int = 0) -> Measure:
-    return Measure(1 if base else 0, base, number, number, number * size, 0, 1, aborted)
+    return Measure(1 if base else 0, base, number, number, number * size, 0, 1, 1, aborted)
 
 
 def state(*partitions: PartitionState, name: str = NAME, **changes: Any) -> TableState:
@@ -51,6 +51,12 @@ def day(number: int, measure: Measure) -> PartitionState:
 TEN, ELEVEN = (PartitionState("", 100, deltas(number)) for number in (10, 11))
 
 
+def _found(
+    table: TableState, policy: CompactionPolicySpec, filters: list[Filter], due_since: Mapping[str, datetime]
+) -> tuple[Candidate, ...]:
+    return candidates_of(table, policy.partitions, filters, NOON, strategy=policy.strategy, due_since=due_since)
+
+
 def looked(
     *states: TableState,
     of: CompactionPolicySpec | None = None,
@@ -61,9 +67,7 @@ def looked(
     """A look as the controller makes it: memory, then candidates, then their choice."""
     policy, memory = of or spec(), Memory({one.name: one for one in states}, matched=len(states))
     filters = [parse_filter(text) for text in policy.partitions.filters]
-    found = [
-        one for table in states for one in candidates_of(table, policy.partitions, filters, NOON, due_since=due_since)
-    ]
+    found = [one for table in states for one in _found(table, policy, filters, due_since)]
     earlier = {NAME: past}
     plain: dict[str, Any] = {"unfinished": (), "running": 0, "used": 0, "window_open": True}
     on = Standing(past=earlier, **{**plain, **standing})
@@ -221,8 +225,9 @@ def test_what_the_api_server_said_to_its_compaction() -> None:
 def test_the_score_is_that_of_the_choice_with_its_terms() -> None:
     """Of all due partitions, even if the budget takes only one of them."""
     policy = spec(bytes_per_window=12)
-    parts = [PartitionState(f"n={number}", 100, deltas(11)) for number in range(3)]
-    look = looked(state(*parts, keys=("n",)), of=policy, due_since={"n=0": NOON - 6 * HOUR})
+    since = NOON - 6 * HOUR
+    parts = [PartitionState(f"n={number}", 100, deltas(11), None, since, since) for number in range(3)]
+    look = looked(state(*parts, keys=("n",), weight=4.0), of=policy, due_since={"n=0": since})
     (one,) = why(look, policy).due
     assert (one.type, one.place, one.kept_back_by) == ("Minor", 1, None)
     assert (one.partitions_due, one.partitions_taken) == (3, 1)
@@ -232,10 +237,30 @@ def test_the_score_is_that_of_the_choice_with_its_terms() -> None:
         "bytes": 33,
         "benefit": 30.0,
         "cost": 1.0,
-        "wait": 1.25,
+        "hours": 6.0,
+        "weight": 4.0,
     }
-    assert one.score == round(look.verdicts[0].score, 2) == 37.5
-    assert (one.due_since, one.overdue_at) == (NOON - 6 * HOUR, NOON + 18 * HOUR)
+    assert one.score == round(look.verdicts[0].score, 2) == 720.0
+    assert (one.due_since, one.first_at, one.overdue_at) == (since, NOON + 14.4 * HOUR, NOON + 18 * HOUR)
+
+
+def test_a_table_below_the_thresholds_has_a_place_by_gain() -> None:
+    policy = spec(strategy=Strategy.GAIN, bytes_per_window=5)
+    found = why(looked(state(TEN), of=policy), policy)
+    assert (found.verdict, found.reason) == ("NotDue", "BelowThresholds")
+    assert found.message.endswith("deltas 10 of 10; by gain it has place 1 (BudgetTooSmall)")
+    assert "due since" not in "\n".join(lines_of([found]))
+    enough = policy.model_copy(update={"bytes_per_window": 100})
+    assert why(looked(state(TEN), of=enough), enough).verdict == "Picked"
+
+
+def test_a_table_is_due_even_if_a_partition_that_is_not_has_the_better_place() -> None:
+    policy = spec(strategy=Strategy.GAIN, bytes_per_window=5)
+    better = PartitionState("n=1", 100, deltas(10), None, NOON - 6 * HOUR, NOON - 6 * HOUR)
+    due_one = PartitionState("n=2", 100, deltas(11, base=0))
+    found = why(looked(state(better, due_one, keys=("n",)), of=policy), policy)
+    assert [(one.type, one.due) for one in found.due] == [("Minor", False), ("Major", True)]
+    assert (found.verdict, found.reason) == ("KeptBack", "BudgetTooSmall")
 
 
 NIGHT = (Window(start="22:00", duration=8 * 3600.0),)
@@ -332,7 +357,7 @@ def test_the_numbers_shown_are_those_that_decide() -> None:
 
 def test_as_a_person_reads_it() -> None:
     policy = spec(windows=NIGHT)
-    late = [PartitionState("", 100, deltas(11), NOON - HOUR)]
+    late = [PartitionState("", 100, deltas(11), NOON - HOUR, NOON - 2 * HOUR, NOON - 2 * HOUR)]
     found = why(looked(state(*late), of=policy, window_open=False), policy)
     by_hand = Unfinished(namespace="analytics", name="by-hand", phase=Phase.RUNNING)
     broken = PolicyReady(status=ConditionStatus.UNKNOWN, reason="MetastoreUnavailable", message="connection refused")
@@ -348,10 +373,11 @@ analytics/nightly (warehouse main): due, but kept back (WindowClosed)
   policy      MetastoreUnavailable: connection refused
   unfinished  TableCompaction analytics/by-hand, Running
   may start   2026-01-01T22:00:00Z at the earliest
-  minor       place 1, WindowClosed; score 10 = 10 benefit / 1 cost * 1 wait
+  minor       place 1, WindowClosed; score 20 = 1 weight * 10 benefit * 2 hours / 1 cost
               10 files saved, 0 bytes of delete events merged, 11 bytes to read
               1 partition due
-              due since 2026-01-01T12:00:00Z; goes first from 2026-01-02T12:00:00Z on
+              due since 2026-01-01T12:00:00Z; goes first from 2026-01-02T08:24:00Z on
+              may exceed the budget from 2026-01-02T12:00:00Z on
   partitions  1 with something to merge, 1 of them selected, 1 due
               the table: due, minor: 11 deltas > 10
                 abortedWrites 0 of 1000, abortedAge 0 of 43200, deltaPercent 0 of 10, deltas 11 of 10 exceeded

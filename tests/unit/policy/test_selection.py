@@ -73,7 +73,7 @@ def test_a_filter_for_a_key_that_a_table_lacks_is_found() -> None:
 def test_a_partition_is_selected_by_a_spec_that_means_it_alone(name: str) -> None:
     """`%2F` is Hive's spelling; a comma is not escaped in names, but separates keys in specs."""
     values = tuple(part.partition("=")[2].replace("%2F", "/") for part in name.split("/"))
-    assert parse_spec(spec_of(name, ["day", "r"]), ["day", "r"]) == values
+    assert parse_spec(spec_of(name, ("day", "r")), ["day", "r"]) == values
 
 
 def test_a_window_over_midnight_in_its_own_time_zone() -> None:

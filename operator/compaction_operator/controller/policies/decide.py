@@ -5,18 +5,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus
+from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus, Partitions, Strategy
 from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.candidates import Candidate, candidates_of, key_problem, startable
-from compaction_operator.policy.choice import Past, Standing, Usage, Verdict, choose, waits_since
+from compaction_operator.policy.choice import Past, Standing, Usage, Verdict, choose, is_paced, waits_since
 from compaction_operator.policy.history import expired
-from compaction_operator.policy.memory import Memory, Problem
-from compaction_operator.policy.partitions import Filter, parse_filter
-from compaction_operator.policy.windows import next_opening, opened
-
-BUDGET_PERIOD = timedelta(hours=24)
-"""What the budget is for where there are no windows: the last 24 hours."""
+from compaction_operator.policy.memory import Memory, Problem, TableState
+from compaction_operator.policy.pace import PERIOD, ahead_of_pace
+from compaction_operator.policy.partitions import Filter, FilterError, parse_filter
+from compaction_operator.policy.ranking import PRESSING
+from compaction_operator.policy.windows import UnknownTimeZoneError, next_opening, opened
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,32 @@ class Plan:
 def hours(spec: CompactionPolicySpec, now: datetime) -> Hours:
     """Return the hours of a policy. Raises UnknownTimeZoneError."""
     if not spec.windows:
-        return Hours(open=True, opens=None, budget_since=now - BUDGET_PERIOD)
+        return Hours(open=True, opens=None, budget_since=now - PERIOD)
     since = opened(spec.windows, now)
-    return Hours(
-        open=since is not None, opens=next_opening(spec.windows, now), budget_since=since or now - BUDGET_PERIOD
-    )
+    return Hours(open=since is not None, opens=next_opening(spec.windows, now), budget_since=since or now - PERIOD)
+
+
+def cannot_work(spec: CompactionPolicySpec, now: datetime) -> tuple[str, str] | None:
+    """Return why a policy can never start anything, whatever its tables: a word and a sentence; None if it can."""
+    try:
+        when = hours(spec, now)
+        filters_of(spec)
+    except UnknownTimeZoneError as error:
+        return "UnknownTimeZone", str(error)
+    except FilterError as error:
+        return "InvalidFilter", str(error)
+    if not when.open and when.opens is None:
+        return "NeverOpens", "windows: none of them opens in the next 8 days"
+    if spec.strategy is Strategy.GAIN and spec.bytes_per_window is None:
+        return "NoBudget", "strategy Gain spends bytesPerWindow, which is not set"
+    if _is_empty(spec.partitions):
+        return "NothingSelected", "partitions: minAge is above maxAge, so that no partition is ever selected"
+    return None
+
+
+def _is_empty(partitions: Partitions) -> bool:
+    low, high = partitions.min_age, partitions.max_age
+    return low is not None and high is not None and low > high
 
 
 def filters_of(spec: CompactionPolicySpec) -> tuple[Filter, ...]:
@@ -76,11 +96,7 @@ def plan(
     filters = filters_of(spec)
     states = memory.tables.values()
     waits = _waits(memory, known)
-    found = [
-        one
-        for state in states
-        for one in candidates_of(state, spec.partitions, filters, now, due_since=waits.get(state.name, {}))
-    ]
+    found = [one for state in states for one in _candidates(state, spec, filters, waits, now)]
     databases = known.of_databases(created, when.budget_since)
     used = Usage(
         known.running + len(created),
@@ -96,16 +112,33 @@ def plan(
         rates=known.rates,
         window_open=when.open,
         databases=databases,
+        ahead=ahead_of_pace(known.starts(), budget=spec.bytes_per_window or 0, now=now) if is_paced(spec) else 0.0,
     )
-    late = now - timedelta(seconds=spec.max_delay)
+    late = _late(spec, now)
     ended = [one for past in known.past.values() for one in past]
     return Plan(
-        verdicts=choose((startable(one, late=late) for one in found), standing, spec, now),
+        verdicts=choose((startable(one, strategy=spec.strategy, late=late) for one in found), standing, spec, now),
         expired=expired(ended, spec, budget_since=when.budget_since, now=now),
         problems=_problems(memory, filters),
         due_since=_due_since(found, memory, waits),
         standing=standing,
     )
+
+
+def _candidates(
+    state: TableState,
+    spec: CompactionPolicySpec,
+    filters: Sequence[Filter],
+    waits: Mapping[str, Mapping[str, datetime]],
+    now: datetime,
+) -> tuple[Candidate, ...]:
+    since, late = waits.get(state.name, {}), _late(spec, now)
+    return candidates_of(state, spec.partitions, filters, now, strategy=spec.strategy, due_since=since, late=late)
+
+
+def _late(spec: CompactionPolicySpec, now: datetime) -> datetime:
+    """Return since when a partition has to be due to press."""
+    return now - PRESSING * timedelta(seconds=spec.max_delay)
 
 
 def restored(status: CompactionPolicyStatus) -> dict[str, dict[str, datetime]]:
@@ -135,5 +168,5 @@ def _due_since(
     """Return since when partitions are due. Those of a table that could not be read keep their time."""
     found: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
     for one in candidates:
-        found[one.table].update((part.spec, part.due_since) for part in one.parts)
+        found[one.table].update((part.spec, part.due_since) for part in one.parts if part.due)
     return {table: dict(parts) for table, parts in waits.items() if memory.lacks(table)} | found

@@ -15,7 +15,7 @@ from compaction_operator.controller.kube.cluster import run_in
 from compaction_operator.controller.kube.resources import Compaction, Key, Policy, ResourceKind, read_policy
 from compaction_operator.controller.ownership import NOT_SERVED
 from compaction_operator.controller.permissions import policy_refusal
-from compaction_operator.controller.policies.decide import Plan, filters_of, hours, plan, restored
+from compaction_operator.controller.policies.decide import Plan, cannot_work, hours, plan, restored
 from compaction_operator.controller.policies.manifest import compaction_manifest
 from compaction_operator.controller.policies.report import looked, not_ready, suspended
 from compaction_operator.controller.policies.standing import Known, known_of, last_ended
@@ -26,8 +26,6 @@ from compaction_operator.policy.choice import Verdict, failures
 from compaction_operator.policy.explain import Look
 from compaction_operator.policy.memory import Memory
 from compaction_operator.policy.naming import compaction_name
-from compaction_operator.policy.partitions import FilterError
-from compaction_operator.policy.windows import UnknownTimeZoneError
 
 log = logging.getLogger(__name__)
 
@@ -169,16 +167,8 @@ class PolicyRunner:
 
     def _refused(self, policy: Policy, now: datetime) -> CompactionPolicyStatus | None:
         """Return the status of a policy that cannot work at all, None if it can."""
-        found: tuple[str, str] | None = None
-        if refused := policy_refusal(policy, self._services.config):
-            found = refused.reason, refused.message
-        try:
-            hours(policy.spec, now)
-            filters_of(policy.spec)
-        except UnknownTimeZoneError as error:
-            found = "UnknownTimeZone", str(error)
-        except FilterError as error:
-            found = "InvalidFilter", str(error)
+        refused = policy_refusal(policy, self._services.config)
+        found = (refused.reason, refused.message) if refused else cannot_work(policy.spec, now)
         if found is None:
             return None
         return not_ready(policy, status=ConditionStatus.FALSE, reason=found[0], message=found[1], now=now)

@@ -63,12 +63,13 @@ def looked(
 
 
 def _counts(memory: Memory, known: Known, plan: Plan) -> TableCounts:
-    held = {one.candidate.table for one in plan.verdicts if one.hold is not None}
+    due = [one for one in plan.verdicts if one.candidate.due]
+    held = {one.candidate.table for one in due if one.hold is not None}
     starting = {one.candidate.table for one in plan.starting}
     last = [past[-1].outcome for past in known.past.values()]
     return TableCounts(
         seen=memory.matched,
-        due=len({one.candidate.table for one in plan.verdicts}),
+        due=len({one.candidate.table for one in due}),
         running=known.running + len(starting),
         done=sum(outcome is not Outcome.FAILED for outcome in last),
         failed=sum(outcome is Outcome.FAILED for outcome in last),
@@ -79,7 +80,7 @@ def _counts(memory: Memory, known: Known, plan: Plan) -> TableCounts:
 def _kept_back(plan: Plan) -> tuple[KeptBack, ...]:
     """Return what keeps tables back, the commonest first; of a table with two verdicts the first one counts."""
     why: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    tables = {one.candidate.table: one.hold for one in reversed(plan.verdicts)}
+    tables = {one.candidate.table: one.hold for one in reversed(plan.verdicts) if one.candidate.due}
     for table, hold in sorted(tables.items()):
         if hold is not None:
             why[hold.value].append((table, MEANING[hold]))

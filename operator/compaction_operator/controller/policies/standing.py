@@ -33,6 +33,10 @@ class Known:
         """How many compactions of the policy have not ended."""
         return sum(not one.ended for one in self.mine)
 
+    def starts(self) -> Iterable[tuple[datetime, int]]:
+        """Return when the policy's compactions were created, and their bytes."""
+        return ((one.meta.created, bytes_of(one)) for one in self.mine)
+
     def of_databases(self, created: Collection[str], since: datetime) -> dict[str, Usage]:
         """Return what each database has of the policy: what runs, and what was created since a time.
 

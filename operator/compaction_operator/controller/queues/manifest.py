@@ -39,5 +39,5 @@ def compaction_manifest(entry: QueueEntry, queue: QueuePool, *, warehouse: str, 
 def _partitions(entry: QueueEntry) -> tuple[str, ...]:
     if entry.partition is None:
         return ()
-    keys = [pair.partition("=")[0] for pair in entry.partition.split("/")]
+    keys = tuple(pair.partition("=")[0] for pair in entry.partition.split("/"))
     return (spec_of(entry.partition, keys),)

@@ -1,0 +1,1 @@
+"""The benchmark of policies: a fleet of tables is played on a clock of its own, through several ways to decide."""
