@@ -12,6 +12,9 @@ from compaction_operator.hudi.plans import Choose, Operation, Plan
 DRAFTS = 3
 """How often a log compaction is drafted without the table's lock."""
 
+BUFFER_KEY, BUFFER = "hoodie.memory.dfs.buffer.max.size", str(64 << 10)
+"""Bytes that Hudi's planner allocates for each log file that it opens: 16 MB by default, for headers of some kB."""
+
 
 class Planner(Timeline):
     """Plans compactions and log compactions."""
@@ -80,7 +83,8 @@ class Planner(Timeline):
         kind = self._hudi.common.model.WriteOperationType.LOG_COMPACT
         executor = compact.ScheduleCompactionActionExecutor(context, config, table, time, self._none(), kind)
         make = compact.plan.generators.HoodieLogCompactionPlanGenerator
-        java_plan = make(table, context, config, executor).generateCompactionPlan(time)
+        with self._setting(BUFFER_KEY, BUFFER):
+            java_plan = make(table, context, config, executor).generateCompactionPlan(time)
         if java_plan is None:
             return None
         instants = self._instants(meta)

@@ -60,7 +60,7 @@ COMMON: Mapping[str, str] = {
     "common.util.Option": "empty/0 get/0 isPresent/0 of/1",
     "common.util.collection.Pair": "getLeft/0 getRight/0",
     "config.HoodieLockConfig": "LOCK_PROVIDER_CLASS_NAME",
-    "config.HoodieWriteConfig": "getBasePath/0 getLockProviderClass/0 getMetadataConfig/0 isLockRequired/0 setValue/2",
+    "config.HoodieWriteConfig": "getBasePath/0 getMetadataConfig/0 getString/1 isLockRequired/0 setValue/2",
     "metadata.HoodieMetadataPayload": "",
     "storage.HoodieStorage": "deleteFile/1 exists/1 getPathInfo/1 listDirectEntries/1 open/1",
     "storage.StoragePath": "getName/0 new/1 new/2",
