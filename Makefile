@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-look bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image argocd crds chart-readme lock
+.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image argocd crds chart-readme lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ bench-forecast: venv ## What a plan forecasts of TABLES=60 random tables, and of
 
 bench-hudi: venv ## Write amplification of Hudi tables by how they are compacted, COMMITS=64: bench/out/hudi.json, plot in docs/
 	@.venv/bin/python -m bench.hudi --commits $(or $(COMMITS),64) --hudi $(or $(HUDI),both) --plot docs/hudi-write-amplification.svg
+
+bench-hudi-plan: venv ## Planning on a Hudi table with many log files, FILES=10000 (HUDI=1.0.2, 1.2.0 or both): bench/out/hudi-plan.json
+	@.venv/bin/python -m bench.hudi_plan --files $(or $(FILES),10000) --hudi $(or $(HUDI),both)
 
 bench-look: venv ## What a policy's look at TABLES=10000 costs, of which one in a hundred has changed: bench/out/look.json
 	@.venv/bin/python -m bench.look --tables $(or $(TABLES),10000)

@@ -7,6 +7,11 @@ from compaction_operator.api.model import counted
 from compaction_operator.hudi.log_blocks import Block, LogFile, best_run
 from compaction_operator.hudi.plans import Operation
 
+_TWO_TYPES = (
+    "its deletes have ordering values of two types, as deletes by operation and by flag have, and not every reader "
+    "can read a merged block of both: compact it fully"
+)
+
 
 class Choice:
     """Chooses blocks for one file group after another, and remembers why it skipped a file group. A `Choose`.
@@ -48,7 +53,8 @@ class Choice:
             return found
         if chosen(pending=()):
             self.held_up_by = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
-        if why := self.obstacle(operation.files):
+        why = _TWO_TYPES if chosen(pending=pending, mixes_types=True) else self.obstacle(operation.files)
+        if why:
             self._left_alone = f"file group {operation.file_id}: {why}"
         longest = runs(threshold=1, pending=(), newest_only=False)
         self._longest = max(self._longest or 0, len(longest))

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 class LogFile:
     """A log file of a file slice: the instants of its blocks, its size in bytes, and the instants it replaces.
 
-    `partial`: some of its records contain changed columns only, as Spark's MERGE INTO writes them. `deletes`: it has a
-    block of deleted keys. `rolls_back` are the instants whose blocks a reader skips because of this file (before table
-    version 8).
+    `partial`: some of its records contain changed columns only, as Spark's MERGE INTO writes them. `deletes` are the
+    types of ordering values in its blocks of deleted keys (`log_format.Header`). `rolls_back` are the instants whose
+    blocks a reader skips because of this file (before table version 8).
     """
 
     name: str
@@ -22,7 +22,7 @@ class LogFile:
     size: int
     replaces: frozenset[str] = frozenset()
     partial: bool = False
-    deletes: bool = False
+    deletes: frozenset[int] = frozenset()
     rolls_back: frozenset[str] = frozenset()
 
 
@@ -46,9 +46,12 @@ class Block:
         return any(file.partial for file in self.files)
 
     @property
-    def deletes(self) -> bool:
-        """Whether any record is a delete. NB: Hudi 1.0's log compaction loses one that wins by event time."""
-        return any(file.deletes for file in self.files)
+    def deletes(self) -> frozenset[int]:
+        """The types of ordering values of its deletes. NB: Hudi 1.0's log compaction loses one that wins by event time.
+
+        Hudi merges deletes of all types into one block, which readers without a JVM refuse.
+        """
+        return frozenset().union(*(file.deletes for file in self.files))
 
 
 def blocks_of(files: Iterable[LogFile]) -> tuple[Block, ...]:
@@ -85,6 +88,7 @@ def best_run(
     pending: Collection[str],
     newest_only: bool,
     keeps_deletes: bool,
+    mixes_types: bool = False,
 ) -> tuple[Block, ...]:
     """Return the longest run of at least `threshold` consecutive blocks of at most `limit` bytes each.
 
@@ -92,11 +96,13 @@ def best_run(
     commits of any writer) may fall within the run. `newest_only` is for tables that are read with Hudi's first
     scanner, which replays a merged block after everything older. The run must then end with the slice's newest block,
     and all pending instants must be older than the run. Unless the compactor `keeps_deletes`, no block of the run may
-    have any.
+    have any. The deletes of a run have ordering values of one type, unless it `mixes_types`.
     """
     blocks = blocks_of(files)
     fits = [_fits(block, limit, keeps_deletes=keeps_deletes) for block in blocks]
-    runs = [run for run in _runs(blocks, fits, pending) if len(run) >= threshold]
+    found = _runs(blocks, fits, pending)
+    parts = found if mixes_types else [part for run in found for part in _of_one_type(run)]
+    runs = [run for run in parts if len(run) >= threshold]
     if newest_only:
         runs = [run for run in runs if run[-1] is blocks[-1] and all(instant < run[0].first for instant in pending)]
     return max(reversed(runs), key=len, default=())
@@ -145,3 +151,16 @@ def _runs(blocks: Sequence[Block], fits: Sequence[bool], pending: Collection[str
             runs.append([])
         runs[-1].append(block)
     return [tuple(run) for run in runs if run]
+
+
+def _of_one_type(run: Sequence[Block]) -> list[tuple[Block, ...]]:
+    """Split a run, from its newest block on, so that the deletes of each part have ordering values of one type."""
+    parts: list[list[Block]] = [[]]
+    types: frozenset[int] = frozenset()
+    for block in reversed(run):
+        types |= block.deletes
+        if parts[-1] and len(types) > 1:
+            parts.append([])
+            types = block.deletes
+        parts[-1].append(block)
+    return [tuple(reversed(part)) for part in reversed(parts)]

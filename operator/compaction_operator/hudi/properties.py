@@ -17,6 +17,9 @@ BUNDLES: Mapping[str, frozenset[int]] = {"1.0.2": frozenset({6, 8}), "1.2.0": fr
 NB: a log compaction with 1.0.2 keeps `_hoodie_commit_time` of the records that it merges. 1.1 and 1.2 do not.
 """
 
+LINES = ("1.0", "1.2")
+"""The lines of releases whose classes, and whose way to merge, the operator knows."""
+
 NEW_ORDERING = "hoodie.table.ordering.fields"
 OLD_ORDERING = "hoodie.table.precombine.field"
 """The ordering fields of tables that clients of 1.1 and later, or of earlier releases, made, whatever the version."""
@@ -131,9 +134,20 @@ def bundle_for(table: HudiTable, wanted: str | None) -> str:
     raise UnsupportedVersionError(f"{what}: {problem} (supported table versions by bundle: {served})")
 
 
+def line_of(bundle: str) -> str:
+    """Return the line of releases that a bundle belongs to. Raises UnsupportedVersionError for one of no known line.
+
+    NB: the classes and the merging of another release are unknown, so it is never taken for the one that is nearest.
+    """
+    line = ".".join(bundle.split(".")[:2])
+    if line not in LINES or line == bundle:
+        raise UnsupportedVersionError(f"Hudi {bundle} is of no line that the operator knows ({', '.join(LINES)})")
+    return line
+
+
 def is_1_0(bundle: str) -> bool:
     """Whether a bundle is of a release 1.0, whose classes and merging differ from the later ones'."""
-    return bundle.startswith("1.0.")
+    return line_of(bundle) == "1.0"
 
 
 def _supports(bundle: str, table: HudiTable) -> bool:

@@ -1,6 +1,8 @@
 """Drivers whose commit comes late: lease and plan are confirmed under the table's lock. The metadata table is on."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sandbox.hudi.look import timeline
@@ -62,8 +64,8 @@ def test_a_plan_that_another_client_committed_meanwhile_is_not_committed_twice(
     """As a writer does that runs whatever compaction is pending. A second commit would list files that are gone."""
     other, require_all_written = other_client(listed), writes.require_all_written
 
-    def committed_meanwhile(plan: Plan, metadata: object) -> None:
-        require_all_written(plan, metadata)
+    def committed_meanwhile(plan: Plan, statuses: Iterable[Any]) -> None:
+        require_all_written(plan, statuses)
         other.run(by_hand.COMPACTION, plan.instant)
 
     monkeypatch.setattr(writes, "require_all_written", committed_meanwhile)

@@ -34,7 +34,7 @@ class MatrixTable:
             deleted = commit.how is How.FLAG
             rows = [(*row_of(key, commit.ts), deleted) for key in commit.ids]
             operation = "delete" if commit.how is How.DELETE else "upsert"
-            options = {**self._options(), "hoodie.datasource.write.operation": operation}
+            options = {**self.options, "hoodie.datasource.write.operation": operation}
             mode = "append" if self.location.exists() else "overwrite"
             spark.createDataFrame(rows, SCHEMA).write.format("hudi").options(**options).mode(mode).save(self.uri)
 
@@ -53,7 +53,9 @@ class MatrixTable:
             for one in found
         )
 
-    def _options(self) -> dict[str, str]:
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of each write."""
         by_event_time = self.ordering is Ordering.EVENT_TIME
         return {
             "hoodie.table.name": "matrix",

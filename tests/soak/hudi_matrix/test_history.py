@@ -6,7 +6,9 @@ import pytest
 from sandbox.hudi.table import Ordering
 
 from tests.soak.hudi_matrix.history import AFTER_COMPACTION, AFTER_LOG_COMPACTION, FIRST, Commit, How, Model, row_of
-from tests.soak.hudi_matrix.run import OLD, Cell, State, faults, table_of
+from tests.soak.hudi_matrix.run import NO_JVM, Cell, State, faults, table_of
+
+OLD = "1.0.2"
 
 
 @pytest.mark.parametrize(("ordering", "ts"), [(Ordering.EVENT_TIME, 30), (Ordering.COMMIT_TIME, 20)])
@@ -33,11 +35,39 @@ def test_keys_that_both_kinds_of_delete_removed_come_back(ordering: Ordering) ->
     assert after - before == {0, 1, 2, 50, 51}
 
 
-@pytest.mark.parametrize(("written", "found"), [("", ["cell, 1.0.2, log compaction: 99 rows"]), ("99 rows", [])])
+def cell(written: str, merged: str, reader: str = OLD) -> Cell:
+    """A table and what a reader makes of it before and after the log compaction; all others read it right."""
+    found = Cell(OLD, 8, Ordering.EVENT_TIME, OLD, Path("cell"))
+    found.done = dict.fromkeys(State, "Compacted")
+    found.read = {one: dict.fromkeys(State, "") for one in (OLD, "1.2.0", NO_JVM)}
+    found.read[reader] |= {State.WRITTEN: written, State.MERGED: merged}
+    return found
+
+
+@pytest.mark.parametrize(("written", "found"), [("", ["cell, 1.0.2, log compaction: 9 rows"]), ("9 rows", [])])
 def test_a_fault_is_what_changed_for_a_reader_that_read_the_table_before(written: str, found: list[str]) -> None:
-    cell = Cell(OLD, 8, Ordering.EVENT_TIME, OLD, Path("cell"))
-    cell.done = dict.fromkeys(State, "Compacted")
-    cell.read = {OLD: {State.WRITTEN: written, State.MERGED: "99 rows"}, "1.2.0": {State.WRITTEN: ""}}
-    cell.read["no JVM"] = {State.WRITTEN: ""}
-    assert faults([cell]) == found
-    assert ("WRONG" in table_of([cell])) is bool(found)
+    cells = [cell(written, "9 rows"), cell("", "")]
+    assert faults(cells) == found
+    assert ("WRONG" in table_of(cells)) is bool(found)
+
+
+ERROR = "HudiCoreError: Delete block mixes ordering types (union branches 2 and 3)"
+
+
+@pytest.mark.parametrize("reader", [OLD, NO_JVM])
+@pytest.mark.parametrize(
+    ("merged", "by_hudi", "excused"),
+    [
+        (ERROR, ERROR.replace("2", "5"), True),
+        (ERROR, "", False),
+        (ERROR, "HudiCoreError: another", False),
+        ("9 rows for 8: []", "9 rows for 8: []", False),
+    ],
+)
+def test_only_an_error_without_a_jvm_that_hudis_own_files_cause_too_is_no_fault(
+    reader: str, merged: str, by_hudi: str, excused: bool
+) -> None:
+    cells = [cell("", merged, reader), cell("", by_hudi, reader)]
+    excused = excused and reader == NO_JVM
+    assert (faults(cells) == []) is excused
+    assert ("errors, as by Hudi alone" in table_of(cells), "WRONG" in table_of(cells)) == (excused, not excused)

@@ -44,7 +44,7 @@ class Timeline(HudiClient):
         self.before_commit: Callable[[], None] = lambda: None
         self.next = "90"
         self.partial = False
-        self.deletes = False
+        self.deletes: frozenset[int] = frozenset()
         self.cleaner_fails = False
         self.empty: tuple[Instant, ...] = ()
         self.empty_plans: tuple[str, ...] = ()
@@ -421,7 +421,7 @@ def test_a_foreign_plan_that_would_lose_records_is_never_run() -> None:
 def test_a_plan_that_would_lose_deletes_is_never_run() -> None:
     """A driver of an earlier version may have made it."""
     timeline = Timeline(log_compaction(State.REQUESTED))
-    timeline.deletes = True
+    timeline.deletes = frozenset({2})
     with pytest.raises(HudiError, match=r"log\.5: its deletes would be lost by Hudi 1\.0"):
         compact(timeline, keeps_deletes=False)
     assert not timeline.calls

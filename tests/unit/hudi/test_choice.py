@@ -64,7 +64,14 @@ def test_blocks_of_changed_columns_only_are_named() -> None:
 
 
 def test_blocks_with_deletes_are_named_where_they_would_be_lost() -> None:
-    files = tuple(LogFile(f"log.{n}", (f"{n}",), 1, deletes=n == 2) for n in (1, 2, 3))
+    files = tuple(LogFile(f"log.{n}", (f"{n}",), 1, deletes=frozenset({2} if n == 2 else ())) for n in (1, 2, 3))
     one = Choice(threshold=3, limit=None, partitions=(), newest_only=False, keeps_deletes=False)
     assert not one(Operation("", "f1", files), ())
     assert one.why_nothing([3]).startswith("file group f1: log.2: its deletes would be lost by Hudi 1.0")
+
+
+def test_deletes_of_two_types_are_named_where_they_keep_blocks_apart() -> None:
+    files = tuple(LogFile(f"log.{n}", (f"{n}",), 1, deletes=frozenset({n})) for n in (1, 2, 3))
+    one = choice()
+    assert not one(Operation("", "f1", files), ())
+    assert one.why_nothing([3]).startswith("file group f1: its deletes have ordering values of two types")

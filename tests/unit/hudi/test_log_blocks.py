@@ -44,9 +44,34 @@ def test_a_block_beyond_the_limit_is_left_alone_and_ends_a_run() -> None:
 
 
 def test_a_block_with_deletes_ends_a_run_where_the_compactor_would_lose_them() -> None:
-    files = [file(1), file(2), replace(file(3), deletes=True), file(4), file(5)]
+    files = [file(1), file(2), replace(file(3), deletes=frozenset({2})), file(4), file(5)]
     assert run(*files) == ["001", "002", "003", "004", "005"]
     assert run(*files, keeps_deletes=False) == ["004", "005"]
+
+
+@pytest.mark.parametrize(
+    ("types", "merged"),
+    [
+        ([{2}, {}, {2}, {}, {2}], [1, 2, 3, 4, 5]),
+        ([{}, {2}, {}, {3}, {}], [3, 4, 5]),
+        ([{}, {2}, {}, {2}, {3}], [1, 2, 3, 4]),
+        ([{2}, {}, {2, 3}, {}, {}], [4, 5]),
+        ([{2}, {3}, {2}, {3}, {2}], []),
+    ],
+    ids=["one type", "two types", "the older ones", "both in one block", "in turns"],
+)
+def test_deletes_with_ordering_values_of_two_types_are_not_merged_into_one_block(
+    types: list[set[int]], merged: list[int]
+) -> None:
+    """Readers without a JVM refuse such a block."""
+    files = [replace(file(n), deletes=frozenset(found)) for n, found in enumerate(types, 1)]
+    assert run(*files) == [f"{n:03}" for n in merged]
+
+
+def test_a_merged_block_has_the_types_of_its_originals() -> None:
+    by_flag = replace(file(1), deletes=frozenset({3}))
+    merged = replace(file(3), replaces=frozenset({"001", "002"}))
+    assert run(by_flag, file(2), merged, replace(file(4), deletes=frozenset({2})), file(5)) == ["004", "005"]
 
 
 def test_the_longest_run_is_taken_and_of_several_the_newest() -> None:

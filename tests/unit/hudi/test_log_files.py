@@ -1,44 +1,122 @@
-"""What a log file costs to look at: a size and headers, asked for again only where they may have changed."""
+"""How log files are looked at: without the JVM, once where they cannot change, and by Hudi where only Hudi can tell."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from compaction_operator.hudi.jvm.log_files import LogFiles
+from compaction_operator.hudi.log_format import UNKNOWN
+from tests.unit.hudi.test_log_format import AVRO, DELETE, INSTANT, block, deletes
 
 NAME = ".f1_20.log.1_0-1-1"
+PLACE = "", NAME
+
+
+class JavaBlock:
+    """A block as Hudi's own reader has it."""
+
+    def getLogBlockHeader(self) -> dict[str, str]:  # noqa: N802
+        return {"INSTANT_TIME": "30"}
+
+    def getBlockType(self) -> str:  # noqa: N802
+        return "DELETE_BLOCK"
+
+
+class JavaReader:
+    """Hudi's reader of log files, for one block."""
+
+    def __init__(self) -> None:
+        self._blocks = iter([True, False])
+        self.closed = False
+
+    def hasNext(self) -> bool:  # noqa: N802
+        return next(self._blocks)
+
+    def next(self) -> JavaBlock:
+        return JavaBlock()
+
+    def close(self) -> None:
+        self.closed = True
 
 
 class Storage:
-    """Hudi's storage, with files that are one byte longer at each look."""
+    """Hudi's storage: all files have 7 bytes. It counts what is asked."""
 
     def __init__(self) -> None:
-        self.looks = 0
+        self.asked: list[str] = []
 
     def getPathInfo(self, path: Any) -> Any:  # noqa: N802
-        self.looks += 1
-        return SimpleNamespace(getLength=lambda: self.looks)
+        self.asked.append(path)
+        return SimpleNamespace(getLength=lambda: 7)
 
 
-class Headers(LogFiles):
-    """Log files without a block."""
+def opened(folder: Path, storage: Storage, *, names_have_instants: bool = True) -> LogFiles:
+    keys = SimpleNamespace(
+        INSTANT_TIME="INSTANT_TIME", COMPACTED_BLOCK_TIMES="C", IS_PARTIAL="P", TARGET_INSTANT_TIME="T"
+    )
+    log = SimpleNamespace(
+        block=SimpleNamespace(HoodieLogBlock=SimpleNamespace(HeaderMetadataType=keys)),
+        HoodieLogFormat=SimpleNamespace(newReader=lambda *_: JavaReader()),
+    )
+    model = SimpleNamespace(HoodieLogFile=lambda path: path)
+    common = SimpleNamespace(table=SimpleNamespace(log=log), model=model)
+    hudi = SimpleNamespace(common=common, storage=SimpleNamespace(StoragePath=str))
+    return LogFiles(hudi, storage, str(folder), names_have_instants=names_have_instants)
 
-    def _headers(self, partition: str, name: str) -> list[Any]:
-        return []
+
+def write(folder: Path, *blocks: bytes) -> None:
+    (folder / NAME).write_bytes(b"".join(blocks))
 
 
-def opened(storage: Storage, *, names_have_instants: bool) -> LogFiles:
-    block = SimpleNamespace(HoodieLogBlock=SimpleNamespace(HeaderMetadataType=None))
-    log = SimpleNamespace(table=SimpleNamespace(log=SimpleNamespace(block=block)))
-    hudi = SimpleNamespace(common=log, storage=SimpleNamespace(StoragePath=str))
-    return Headers(hudi, storage, "/t", names_have_instants=names_have_instants)
-
-
-@pytest.mark.parametrize(("names_have_instants", "looks"), [(True, 1), (False, 2)])
-def test_a_file_of_one_instant_is_asked_for_its_size_once(names_have_instants: bool, looks: int) -> None:
-    """The second draft of a plan is made under the table's lock."""
+def test_a_file_is_read_without_the_jvm(tmp_path: Path) -> None:
+    write(tmp_path, block(AVRO, {INSTANT: "20"}), block(DELETE, {INSTANT: "20"}, deletes(2)))
     storage = Storage()
-    files = opened(storage, names_have_instants=names_have_instants)
-    assert [files.read("", NAME).size for _ in range(2)] == [1, looks]
-    assert storage.looks == looks
+    found = opened(tmp_path, storage).read([PLACE])[PLACE]
+    assert (found.instants, found.deletes, found.size) == (("20",), frozenset({2}), (tmp_path / NAME).stat().st_size)
+    assert storage.asked == []
+
+
+@pytest.mark.parametrize(("names_have_instants", "again"), [(True, ("20",)), (False, ("20", "30"))])
+def test_only_a_file_of_one_instant_is_read_once(
+    tmp_path: Path, names_have_instants: bool, again: tuple[str, ...]
+) -> None:
+    """Elsewhere another commit may have appended to it since the first draft of a plan."""
+    files = opened(tmp_path, Storage(), names_have_instants=names_have_instants)
+    write(tmp_path, block(AVRO, {INSTANT: "20"}))
+    assert files.read([PLACE])[PLACE].instants == ("20",)
+    write(tmp_path, block(AVRO, {INSTANT: "20"}), block(AVRO, {INSTANT: "30"}))
+    assert files.read([PLACE])[PLACE].instants == again
+
+
+@pytest.mark.parametrize("data", [None, b"#HUDI#", block(AVRO, {INSTANT: "20"})[:-1]], ids=["gone", "cut", "damaged"])
+def test_what_python_cannot_read_is_asked_of_hudi(tmp_path: Path, data: bytes | None) -> None:
+    if data is not None:
+        write(tmp_path, data)
+    found = opened(tmp_path, Storage()).read([PLACE])[PLACE]
+    assert (found.instants, found.deletes, found.size) == (("30",), frozenset({UNKNOWN}), 7)
+
+
+def test_the_headers_of_a_plain_commit_are_not_read(tmp_path: Path) -> None:
+    write(tmp_path, block(AVRO, {INSTANT: "25"}))
+    files = opened(tmp_path, Storage())
+    assert files.glance([PLACE], plain={"20"})[PLACE].instants == ("20",)
+    assert files.glance([PLACE], plain=())[PLACE].instants == ("25",)
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "part=a%20b"
+    folder.mkdir()
+    yield folder
+
+
+def test_sizes_come_by_one_listing_and_of_other_files_from_hudi(tmp_path: Path, partition: Path) -> None:
+    (partition / "base").write_bytes(b"123")
+    storage = Storage()
+    places = (partition.name, "base"), (partition.name, "gone"), ("no-such-partition", "base")
+    assert list(opened(tmp_path, storage).sizes(places).values()).count(7) == 2
+    assert opened(tmp_path, storage).sizes(places[:1]) == {places[0]: 3}
+    assert all("gone" in path or "no-such" in path for path in storage.asked)

@@ -7,7 +7,7 @@ import pytest
 from compaction_operator.api.request import Reason
 from compaction_operator.hudi import HudiTable, UnsupportedVersionError, bundle_for, read_table
 from compaction_operator.hudi.errors import HudiError, NotHudiError, NotMergeOnReadError
-from compaction_operator.hudi.properties import parse_properties, table_of
+from compaction_operator.hudi.properties import line_of, parse_properties, table_of
 from compaction_operator.storage import LocalStorage
 
 VERSION_6 = r"""#Properties saved on 2026-11-22T06\:10\:01Z
@@ -123,6 +123,17 @@ def test_a_bundle_that_serves_the_table_may_be_chosen() -> None:
 def test_a_version_that_no_bundle_supports_is_refused(version: int, wanted: str | None, said: str) -> None:
     with pytest.raises(UnsupportedVersionError, match=said):
         bundle_for(of_version(version), wanted)
+
+
+@pytest.mark.parametrize(("bundle", "line"), [("1.0.2", "1.0"), ("1.0.10", "1.0"), ("1.2.1", "1.2")])
+def test_a_release_belongs_to_the_line_of_its_first_two_numbers(bundle: str, line: str) -> None:
+    assert line_of(bundle) == line
+
+
+@pytest.mark.parametrize("bundle", ["1.1.1", "0.15.0", "1.20.0", "1.3.0", "2.0.0", "1.2", "1"])
+def test_a_release_of_another_line_is_taken_for_none_that_is_known(bundle: str) -> None:
+    with pytest.raises(UnsupportedVersionError, match=f"Hudi {bundle} is of no line that the operator knows"):
+        line_of(bundle)
 
 
 def test_properties_are_read_as_java_writes_them() -> None:

@@ -7,6 +7,7 @@ from typing import Any, Self
 from compaction_operator.hudi.jvm.file_groups import FileGroups
 from compaction_operator.hudi.jvm.java import hudi_errors, java_map
 from compaction_operator.hudi.jvm.planner import Planner
+from compaction_operator.hudi.jvm.probe import require_all_calls
 from compaction_operator.hudi.jvm.repairs import Repairs
 from compaction_operator.hudi.jvm.writes import Writes
 from compaction_operator.hudi.plans import Cleaned
@@ -18,8 +19,12 @@ class HudiClient(Planner, Repairs, Writes, FileGroups):
 
     @classmethod
     def open(cls, spark: Any, table: HudiTable, options: Mapping[str, str], *, bundle: str) -> Self:
-        """Return a client of a table with the options of `write_options`, on a Spark session that has the bundle."""
+        """Return a client of a table with the options of `write_options`, on a Spark session that has the bundle.
+
+        Raises UnsupportedVersionError if the bundle lacks anything that may be called later.
+        """
         jvm = spark._jvm
+        require_all_calls(jvm, bundle)
         with hudi_errors(f"opening {table.location}"):
             scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(java_map(jvm, options))
             create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient

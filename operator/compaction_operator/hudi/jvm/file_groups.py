@@ -3,6 +3,7 @@
 from typing import Any
 
 from compaction_operator.hudi.jvm.java import hudi_errors, items, streamed
+from compaction_operator.hudi.jvm.log_files import Place
 from compaction_operator.hudi.jvm.table import JavaTable
 from compaction_operator.hudi.jvm.timeline import plain_commits
 from compaction_operator.hudi.log_blocks import blocks_of
@@ -22,19 +23,21 @@ class FileGroups(JavaTable):
         """Return the newest slice of each file group, with the pending instant that plans for it."""
         table = self._table()
         view, meta = table.getSliceView(), table.getMetaClient()
-        plain, busy = plain_commits(meta), self._busy(view)
-
-        def file_group(partition: str, java_slice: Any) -> FileGroup:
-            names = [str(file.getFileName()) for file in streamed(self._jvm, java_slice.getLogFiles())]
-            blocks = blocks_of(self._logs.glance(partition, name, plain=plain) for name in names)
-            file_id = str(java_slice.getFileId())
-            return FileGroup(partition, file_id, len(blocks), busy.get((partition, file_id)))
-
-        return tuple(
-            file_group(partition, java_slice)
+        busy = self._busy(view)
+        slices = {
+            (partition, str(java_slice.getFileId())): self._log_files(partition, java_slice)
             for partition in self._partitions(meta)
             for java_slice in streamed(self._jvm, view.getLatestFileSlicesStateless(partition))
+        }
+        files = self._logs.glance((place for places in slices.values() for place in places), plain=plain_commits(meta))
+        return tuple(
+            FileGroup(*key, len(blocks_of(files[place] for place in places)), busy.get(key))
+            for key, places in slices.items()
         )
+
+    def _log_files(self, partition: str, java_slice: Any) -> list[Place]:
+        found = streamed(self._jvm, java_slice.getLogFiles())
+        return [(partition, str(file.getFileName())) for file in found]
 
     def _partitions(self, meta: Any) -> tuple[str, ...]:
         settings = self._config.getMetadataConfig()

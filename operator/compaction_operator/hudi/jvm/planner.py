@@ -1,12 +1,19 @@
 """Planning: Hudi's own planner proposes, and a log compaction is narrowed before it is saved on the timeline."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from compaction_operator.hudi.instants import OWNER_KEY, SEEN_KEY, Action, Instant
 from compaction_operator.hudi.jvm.java import hudi_errors, items, java_list, java_map
 from compaction_operator.hudi.jvm.timeline import Timeline
 from compaction_operator.hudi.plans import Choose, Operation, Plan
+
+DRAFTS = 3
+"""How often a log compaction is drafted without the table's lock."""
+
+BUFFER_KEY, BUFFER = "hoodie.memory.dfs.buffer.max.size", str(64 << 10)
+"""Bytes that Hudi's planner allocates for each log file that it opens: 16 MB by default, for headers of some kB."""
 
 
 class Planner(Timeline):
@@ -34,23 +41,37 @@ class Planner(Timeline):
         With `beside`, pending delta commits that are newer than the plan do not prevent it: their blocks come after
         the merged one.
 
-        NB: the plan is made under the table's lock, and it is narrowed before it is saved: a wide plan is never on the
-        timeline. A first draft without the lock only loads the log files' headers, so that writers need not wait
-        while they are read.
+        NB: the plan is saved under the table's lock, and it is narrowed before: a wide plan is never on the timeline.
+        It is drafted without the lock, so that writers need not wait meanwhile. A draft is worth what the timeline was
+        when it was made: under the lock it must still be the same. Beside busy writers the last draft is made under it.
         """
-        if self._draft(self._table(), choose, beside=beside) is None:
-            return None
-        with self.locked():
+        for _ in range(DRAFTS):
             table = self._table()
             draft = self._draft(table, choose, beside=beside)
             if draft is None:
                 return None
-            plan, java_plan = draft
-            extra = {OWNER_KEY: owner, SEEN_KEY: ",".join(sorted(plan.seen))}
-            java_plan.setExtraMetadata(java_map(self._jvm, extra))
-            requested = table.getMetaClient().getInstantGenerator().getLogCompactionRequestedInstant(plan.instant)
-            table.getActiveTimeline().saveToLogCompactionRequested(requested, java_plan)
-            return plan
+            with self.locked():
+                if self._is_current(table):
+                    return self._save(table, *draft, owner=owner)
+        with self.locked():
+            table = self._table()
+            draft = self._draft(table, choose, beside=beside)
+            return None if draft is None else self._save(table, *draft, owner=owner)
+
+    def _is_current(self, table: Any) -> bool:
+        """Whether the timeline is as the table has it, by the instants and their states."""
+        now = self._meta().getActiveTimeline().getInstants()
+        return bool(table.getMetaClient().getActiveTimeline().getInstants().equals(now))
+
+    def _save(self, table: Any, draft: Plan, java_plan: Any, *, owner: str) -> Plan:
+        """Save a draft on the timeline. NB: a new instant is taken under the lock, so that no other client has it."""
+        meta = table.getMetaClient()
+        plan = replace(draft, instant=self._instant_of_plan(meta, str(self._client.createNewInstantTime(False))))
+        extra = {OWNER_KEY: owner, SEEN_KEY: ",".join(sorted(plan.seen))}
+        java_plan.setExtraMetadata(java_map(self._jvm, extra))
+        requested = meta.getInstantGenerator().getLogCompactionRequestedInstant(plan.instant)
+        table.getActiveTimeline().saveToLogCompactionRequested(requested, java_plan)
+        return plan
 
     def _draft(self, table: Any, choose: Choose, *, beside: bool) -> tuple[Plan, Any] | None:
         """Return Hudi's plan of a log compaction, narrowed but not saved; None when there is nothing to do."""
@@ -62,7 +83,8 @@ class Planner(Timeline):
         kind = self._hudi.common.model.WriteOperationType.LOG_COMPACT
         executor = compact.ScheduleCompactionActionExecutor(context, config, table, time, self._none(), kind)
         make = compact.plan.generators.HoodieLogCompactionPlanGenerator
-        java_plan = make(table, context, config, executor).generateCompactionPlan(time)
+        with self._setting(BUFFER_KEY, BUFFER):
+            java_plan = make(table, context, config, executor).generateCompactionPlan(time)
         if java_plan is None:
             return None
         instants = self._instants(meta)
@@ -91,12 +113,12 @@ class Planner(Timeline):
         commits = [one for one in instants if one.action is Action.DELTA_COMMIT]
         pending = {one.time for one in commits if one.is_pending and not (beside and one.time > instant)}
         kept, operations = java_list(self._jvm), []
-        for java in items(java_plan.getOperations()):
-            whole = self._log_operation(java)
+        for java, whole in zip(items(java_plan.getOperations()), self._log_operations(java_plan), strict=True):
             chosen = {file.name for block in choose(whole, pending) for file in block.files}
             if chosen:
                 files = tuple(file for file in whole.files if file.name in chosen)
-                java.setDeltaFilePaths(java_list(self._jvm, (file.name for file in files)))
+                if files != whole.files:
+                    java.setDeltaFilePaths(java_list(self._jvm, (file.name for file in files)))
                 kept.add(java)
                 operations.append(Operation(whole.partition, whole.file_id, files))
         java_plan.setOperations(kept)

@@ -6,7 +6,7 @@ from typing import Any
 
 from compaction_operator.hudi.instants import OWNER_KEY, Action, Instant, State
 from compaction_operator.hudi.jvm.java import hudi_errors, items, value_of
-from compaction_operator.hudi.jvm.timeline import Timeline, file_sizes
+from compaction_operator.hudi.jvm.timeline import Timeline, file_sizes, operations_of
 
 _PLAN = re.compile(r"([0-9]+)\.(logcompaction|compaction)\.requested")
 _COMMIT = re.compile(r"([0-9]+)(_[0-9]+)?\.(deltacommit|commit)")
@@ -92,11 +92,8 @@ class Repairs(Timeline):
 
     def _has_inputs(self, meta: Any, instant: Instant) -> bool:
         """Whether all files that a plan merges still exist."""
-        for java in items(self._java_plan(meta, instant.time, instant.action).getOperations()):
-            names = [*items(java.getDeltaFilePaths()), *filter(None, [java.getDataFilePath()])]
-            if not all(self._logs.exists(str(java.getPartitionPath() or ""), str(name)) for name in names):
-                return False
-        return True
+        planned = operations_of(self._java_plan(meta, instant.time, instant.action))
+        return all(self._logs.exists(*place) for one in planned for place in one.files)
 
     def _delete_if_empty(self, meta: Any, name: str) -> bool:
         """Delete a file of the active timeline if it has no content, and return whether it had none."""

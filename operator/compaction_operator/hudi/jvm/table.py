@@ -63,13 +63,18 @@ class JavaTable:
             if not self._config.isLockRequired():
                 yield
                 return
-            key = self._hudi.config.HoodieLockConfig.LOCK_PROVIDER_CLASS_NAME.key()
-            own = self._config.getLockProviderClass()
-            self._config.setValue(key, NO_LOCKS)
-            try:
+            with self._setting(self._hudi.config.HoodieLockConfig.LOCK_PROVIDER_CLASS_NAME.key(), NO_LOCKS):
                 yield
-            finally:
-                self._config.setValue(key, own)
+
+    @contextmanager
+    def _setting(self, key: str, value: str) -> Iterator[None]:
+        """Give the client's configuration another value meanwhile."""
+        own = self._config.getString(key)
+        self._config.setValue(key, value)
+        try:
+            yield
+        finally:
+            self._config.setValue(key, own)
 
     def _meta(self) -> Any:
         """Return a new HoodieTableMetaClient, with the timeline as it is now."""

@@ -1,18 +1,35 @@
 """The active timeline of a table: its instants, their plans, its files, and the clocks that wrote it."""
 
-from collections.abc import Collection
-from dataclasses import replace
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from compaction_operator.hudi.clocks import instant_seconds, writers_offset
 from compaction_operator.hudi.instants import OWNER_KEY, SEEN_KEY, Action, Instant, State
 from compaction_operator.hudi.jvm.java import hudi_errors, items
+from compaction_operator.hudi.jvm.log_files import Place
 from compaction_operator.hudi.jvm.table import JavaTable
 from compaction_operator.hudi.plans import Operation, Plan
 
 # In a merge-on-read table only a compaction makes a commit.
 ACTIONS = {str(action): action for action in Action} | {"commit": Action.COMPACTION, "replacecommit": Action.CLUSTERING}
 """The relevant actions by their names in HoodieTimeline."""
+
+
+@dataclass(frozen=True)
+class JavaOperation:
+    """An operation of a HoodieCompactionPlan by what it names; `base_files` are one or none."""
+
+    partition: str
+    file_id: str
+    log_files: tuple[Place, ...]
+    base_files: tuple[Place, ...]
+
+    @property
+    def files(self) -> tuple[Place, ...]:
+        """All files that it names."""
+        return self.log_files + self.base_files
 
 
 class Timeline(JavaTable):
@@ -58,30 +75,34 @@ class Timeline(JavaTable):
 
     def _plan(self, meta: Any, time: str, action: Action) -> Plan:
         """Return the plan of an instant, with the sizes and block headers of the files that it names."""
-        found = items(self._java_plan(meta, time, action).getOperations())
+        java_plan = self._java_plan(meta, time, action)
         if action is Action.LOG_COMPACTION:
-            operations = tuple(self._log_operation(java) for java in found)
+            operations = self._log_operations(java_plan)
         else:
-            plain = plain_commits(meta)
-            operations = tuple(self._base_operation(java, plain) for java in found)
+            operations = self._base_operations(java_plan, plain_commits(meta))
         seen = self._extra_metadata(meta, time, action).get(SEEN_KEY, "")
         return Plan(time, action, operations, frozenset(seen.split(",")) if seen else frozenset())
 
-    def _log_operation(self, java: Any) -> Operation:
-        """Return an operation of a log compaction (HoodieLogCompactionOperation) with all block headers."""
-        partition, names = str(java.getPartitionPath() or ""), items(java.getDeltaFilePaths())
-        files = tuple(self._logs.read(partition, str(name)) for name in names)
-        return Operation(partition, str(java.getFileId()), files)
+    def _log_operations(self, java_plan: Any) -> tuple[Operation, ...]:
+        """Return the operations of a log compaction with all block headers."""
+        planned = operations_of(java_plan)
+        files = self._logs.read(place for one in planned for place in one.log_files)
+        return tuple(
+            Operation(one.partition, one.file_id, tuple(files[place] for place in one.log_files)) for one in planned
+        )
 
-    def _base_operation(self, java: Any, plain: Collection[str]) -> Operation:
-        partition, base = str(java.getPartitionPath() or ""), java.getDataFilePath()
-        names = [str(name) for name in items(java.getDeltaFilePaths())]
-        glances = (self._logs.glance(partition, name, plain=plain) for name in names)
-        return Operation(
-            partition=partition,
-            file_id=str(java.getFileId()),
-            files=tuple(replace(file, size=self._logs.size(partition, file.name)) for file in glances),
-            base_size=self._logs.size(partition, str(base)) if base else 0,
+    def _base_operations(self, java_plan: Any, plain: Collection[str]) -> tuple[Operation, ...]:
+        planned = operations_of(java_plan)
+        glances = self._logs.glance((place for one in planned for place in one.log_files), plain=plain)
+        sizes = self._logs.sizes(place for one in planned for place in one.files)
+        return tuple(
+            Operation(
+                one.partition,
+                one.file_id,
+                tuple(replace(glances[place], size=sizes[place]) for place in one.log_files),
+                sum(sizes[place] for place in one.base_files),
+            )
+            for one in planned
         )
 
     def _java_plan(self, meta: Any, time: str, action: Action) -> Any:
@@ -93,6 +114,17 @@ class Timeline(JavaTable):
     def _extra_metadata(self, meta: Any, time: str, action: Action) -> dict[str, str]:
         found = self._java_plan(meta, time, action).getExtraMetadata() or {}
         return {str(key): str(value) for key, value in found.items()}
+
+
+def operations_of(java_plan: Any) -> tuple[JavaOperation, ...]:
+    """Return the operations of a HoodieCompactionPlan. NB: its text comes by one call, each field by another."""
+    return tuple(_operation(one) for one in json.loads(str(java_plan.toString()))["operations"] or ())
+
+
+def _operation(found: Mapping[str, Any]) -> JavaOperation:
+    partition, base = found["partitionPath"] or "", found["dataFilePath"]
+    logs = tuple((partition, name) for name in found["deltaFilePaths"] or ())
+    return JavaOperation(partition, found["fileId"], logs, ((partition, base),) if base else ())
 
 
 def file_sizes(meta: Any) -> dict[str, int]:

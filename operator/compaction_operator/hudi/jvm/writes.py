@@ -1,6 +1,6 @@
 """Execution of plans: what Hudi writes and commits, and what earlier commits wrote."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from compaction_operator.hudi.errors import HudiFailedError
@@ -28,7 +28,7 @@ class Writes(JavaTable):
             commit = client.commitLogCompaction if merged else client.commitCompaction
             try:
                 metadata = run(plan.instant)
-                require_all_written(plan, metadata)
+                require_all_written(plan, self._statuses(metadata.getWriteStatuses()))
                 # 1.0 takes the HoodieCommitMetadata that the HoodieWriteMetadata holds.
                 written = metadata.getCommitMetadata().get() if self._is_1_0 else metadata
                 with self.locked_for_client():
@@ -61,6 +61,16 @@ class Writes(JavaTable):
             by_writers += 0 if str(metadata.getOperationType()) in SERVICES else size
         return by_writers, total
 
+    def _statuses(self, rdd: Any) -> Iterable[Any]:
+        """Write what is not written yet, and return the WriteStatus of each file.
+
+        NB: for a record index it holds every key of the file. So these come one file group after another, as all of
+        them together need not fit into the driver's memory.
+        """
+        if self._table().shouldTrackSuccessRecords() and rdd.getStorageLevel().isValid():
+            return one_by_one(rdd)
+        return items(rdd.collect())
+
     def _written(self, plan: Plan) -> Written:
         """Return what the commit of a plan wrote, from the commit's own metadata."""
         timeline = self._meta().getActiveTimeline()
@@ -73,18 +83,27 @@ class Writes(JavaTable):
         return self._hudi.common.table.timeline.TimelineUtils.getCommitMetadata(java, timeline)
 
 
-def require_all_written(plan: Plan, metadata: Any) -> None:
-    """Write what is not written yet; raises HudiFailedError when a record or a whole file group was not written.
+def require_all_written(plan: Plan, statuses: Iterable[Any]) -> None:
+    """Raise HudiFailedError when a record or a whole file group was not written, by the WriteStatuses of all files.
 
     NB: Hudi itself would commit: its handle for log files does not report a failed record (HoodieAppendHandle).
     """
-    statuses = items(metadata.getWriteStatuses().collect())
-    errors = sum(int(status.getTotalErrorRecords()) for status in statuses)
-    written = {str(status.getStat().getFileId()) for status in statuses}
+    errors, written = 0, set()
+    for status in statuses:
+        errors += int(status.getTotalErrorRecords())
+        written.add(str(status.getStat().getFileId()))
     missing = [operation.file_id for operation in plan.operations if operation.file_id not in written]
     if errors or (missing and plan.action is Action.LOG_COMPACTION):
         what = f"{errors} records" if errors else f"file group {missing[0]}"
         raise HudiFailedError(f"{what} could not be written: see the errors in Spark's log")
+
+
+def one_by_one(rdd: Any) -> Iterator[Any]:
+    """Yield the elements of a JavaRDD that Spark keeps, by the partition, after one run side by side."""
+    rdd.count()
+    java = rdd.toLocalIterator()
+    while java.hasNext():
+        yield java.next()
 
 
 def _completed(timeline: Any) -> list[Any]:
