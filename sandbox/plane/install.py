@@ -103,4 +103,5 @@ def _secrets(plane: ControlPlane, namespace: str, account: str, folder: Path) ->
     secrets.mkdir()
     (secrets / "token").write_text(token)
     (secrets / "ca.crt").write_bytes(plane.authority.read_bytes())
+    (secrets / "namespace").write_text(namespace)
     return secrets

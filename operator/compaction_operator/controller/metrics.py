@@ -14,6 +14,7 @@ from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_
 from compaction_operator.cleanup.deletion import PartitionDeletion
 from compaction_operator.controller.answers import OVERDUE, STILL_NEEDED
 from compaction_operator.controller.kube.cache import Cache
+from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.resources import Cleanup, Compaction
 from compaction_operator.controller.kube.times import Clock
 
@@ -52,6 +53,7 @@ class Metrics:
             ["warehouse", "location"],
             registry=self.registry,
         )
+        self.leader = Gauge(f"{PREFIX}_leader", "1 if this replica leads, 0 if it stands by", registry=self.registry)
         self.look_seconds = Histogram(
             f"{PREFIX}_look_seconds",
             "Duration of a look at a warehouse's readers",
@@ -63,6 +65,10 @@ class Metrics:
     def watch(self, cache: Cache, clock: Clock) -> None:
         """Register gauges over that cache's cleanups and compactions."""
         self.registry.register(_Known(cache, clock))
+
+    def watch_pools(self, pools: Pools) -> None:
+        """Register gauges over the worker threads."""
+        self.registry.register(_Pools(pools))
 
     @contextmanager
     def looking(self, warehouse: str, *, tables: int) -> Iterator[None]:
@@ -143,6 +149,24 @@ class _Known(Collector):
         yield overdue
         phases = Tally(compaction.status.phase.value for compaction in self._cache.compactions.all())
         yield _gauge("compactions", "Compactions by phase", "phase", phases.items())
+
+
+class _Pools(Collector):
+    """How long the oldest call of each pool has been running, computed on each scrape."""
+
+    def __init__(self, pools: Pools) -> None:
+        self._pools = pools
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the current values."""
+        family = GaugeMetricFamily(
+            f"{PREFIX}_pool_oldest_call_seconds",
+            "For how long the oldest call of a warehouse's threads has been running, 0 if none runs",
+            labels=["warehouse", "pool"],
+        )
+        for warehouse, purpose, load in self._pools.loads():
+            family.add_metric([warehouse, purpose], load.oldest)
+        yield family
 
 
 def _gauge(name: str, text: str, label: str, values: Iterable[tuple[str, float]]) -> Metric:

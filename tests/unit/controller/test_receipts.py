@@ -352,6 +352,7 @@ class Forbidden(LocalStorage):
     """A store in which nothing can be renamed. It notes which receipts are read."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.read_receipts: list[str] = []
 
     def rename(self, source: str, target: str) -> None:

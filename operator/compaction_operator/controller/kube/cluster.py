@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor, ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -29,6 +30,7 @@ from compaction_operator.controller.kube.resources import (
     read_policy,
 )
 from compaction_operator.controller.kube.times import Clock
+from compaction_operator.controller.kube.workers import Load, Workers
 
 log = logging.getLogger(__name__)
 
@@ -71,18 +73,40 @@ class Pools:
         """Create pools of these sizes; threads start on first use."""
 
         def make() -> WarehousePools:
-            return WarehousePools(*(ThreadPoolExecutor(size) for size in (tables, preflights, polling, deletion, 1)))
+            return WarehousePools(*(Workers(size) for size in (tables, preflights, polling, deletion, 1)))
 
-        return cls(ThreadPoolExecutor(kube), {name: make() for name in warehouses}, make())
+        return cls(Workers(kube), {name: make() for name in warehouses}, make())
 
     def of_warehouse(self, name: str) -> WarehousePools:
         """Return a warehouse's pools."""
         return self._warehouses.get(name, self._others)
 
+    def loads(self) -> Iterator[tuple[str, str, Load]]:
+        """Yield the name of each warehouse, the purpose of each of its pools, and what the pool does now."""
+        for name, pools in self._warehouses.items():
+            for purpose, pool in pools._asdict().items():
+                if isinstance(pool, Workers):
+                    yield name, purpose, pool.load()
+
     def shut_down(self) -> None:
         """Start nothing new and wait for nothing: running calls can be repeated."""
-        for pool in chain([self.kube], self._others, *self._warehouses.values()):
+        for pool in self._all():
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def end(self, within: float) -> bool:
+        """Start nothing new; return whether all running calls end within so many seconds."""
+        self.shut_down()
+        waiting = threading.Thread(target=self._await_all, daemon=True)
+        waiting.start()
+        waiting.join(within)
+        return not waiting.is_alive()
+
+    def _await_all(self) -> None:
+        for pool in self._all():
+            pool.shutdown()
+
+    def _all(self) -> Iterator[Executor]:
+        return chain([self.kube], self._others, *self._warehouses.values())
 
 
 async def run_in(pool: Executor, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:
