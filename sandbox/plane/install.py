@@ -62,6 +62,9 @@ def _values(warehouse: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
         # There is no node to run executors on.
         "profiles": [{"name": "default", "sparkConf": LOOPBACK, "maxAutoExecutors": 0}],
         "cleanup": {"interval": "500ms"},
+        # A test that starts a controller again does not wait for a lease.
+        "replicas": 1,
+        "leaderElection": {"enabled": False},
         **more,
     }
 
