@@ -104,7 +104,10 @@ def _reply(environ: WSGIEnvironment, why: Why) -> tuple[HTTPStatus, Any]:
         log.exception("a question could not be answered: %r", question)
         return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "the controller's log says what failed")
     if found is None:
-        return _error(HTTPStatus.SERVICE_UNAVAILABLE, "the controller has not read the policies yet; ask again")
+        return _error(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "this controller has not read the policies: it stands by, or has just started; ask again",
+        )
     return HTTPStatus.OK, [one.to_json() for one in found]
 
 

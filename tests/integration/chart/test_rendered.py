@@ -88,7 +88,7 @@ def test_two_replicas_share_nothing_that_ends_both() -> None:
     (preferred,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"].values()
     chosen = preferred[0]["podAffinityTerm"]["labelSelector"]
     assert chosen == budget["selector"] == spec["selector"]
-    own = {"nodeAffinity": {}}
+    own: dict[str, Any] = {"nodeAffinity": {}}
     given = rendered({"affinity": own})["Deployment", SYSTEM, RELEASE]["spec"]["template"]["spec"]["affinity"]
     assert given == own
 

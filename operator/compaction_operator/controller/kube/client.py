@@ -47,6 +47,10 @@ class GoneError(KubeError):
     """The object does not exist, or no longer exists."""
 
 
+class NotReadyError(KubeError):
+    """The API server, or the service behind its proxy, says that it cannot answer now."""
+
+
 class ResourceExistsError(KubeError):
     """An object of that name already exists."""
 
@@ -278,6 +282,8 @@ def _translated(error: ApiException) -> KubeError:
     message = f"{error.status} {error.reason}: {message_of(error.body)}"
     if error.status == 404:
         return GoneError(message)
+    if error.status == 503:
+        return NotReadyError(message)
     if error.status == 409:
         return ResourceExistsError(message) if "AlreadyExists" in str(error.body) else ConflictError(message)
     return KubeError(message)
