@@ -59,6 +59,20 @@ def test_a_volume_stays_as_it_is(tmp_path: Path, change: str) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("change", "changes"),
+    [("write", 2), ("make_directory", 1), ("rename", 1), ("publish", 1), ("delete_tree", 2), ("remove_if_empty", 1)],
+)
+def test_each_change_is_asked_for(tmp_path: Path, change: str, changes: int) -> None:
+    """A file is written under another name first; a directory is deleted after its file."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "bucket_00000").touch()
+    (tmp_path / "empty").mkdir()
+    lease = Lease(10)
+    CHANGES[change](LocalStorage(permit=lease.require), str(tmp_path))
+    assert 10 - lease.left == changes
+
+
 @pytest.mark.parametrize("permits", range(5))
 def test_a_deletion_asks_before_each_file(tmp_path: Path, permits: int) -> None:
     """A process may be stopped for an hour anywhere in a large tree."""
