@@ -61,7 +61,7 @@ class Pair:
 def pair(plane: Plane) -> Iterator[Pair]:
     """Give a leader that is ready, and a standby that is."""
     folder = plane.controller.log.parent
-    (folder / "warehouse").write_text(f"{plane.metastore.warehouse}/")
+    (folder / entry.WAREHOUSE).write_text(f"{plane.metastore.warehouse}/")
     plane.forget_lease()
     leader = _start(plane, "leader")
     yield Pair(plane, folder, leader, standby=_start(plane, "standby"))

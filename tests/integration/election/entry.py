@@ -16,6 +16,7 @@ from tests.soak.crash.entry import observe
 STOP = "stop"
 """A file with the beginning of a step's label: the first controller that has done such a step stops (SIGSTOP)."""
 STEPS = "steps"
+WAREHOUSE = "warehouse"
 
 
 class Step(NamedTuple):
@@ -74,8 +75,8 @@ def steps(folder: Path, process: int) -> list[Step]:
 
 
 def run(launch: Launch) -> None:
-    """Be the command line; a controller under observation."""
-    if "run" in launch.arguments:
-        folder = launch.log.parent
-        observe(Recorder(folder, (folder / "warehouse").read_text()))
+    """Be the command line. A controller is under observation once its folder names the warehouse."""
+    named = launch.log.parent / WAREHOUSE
+    if "run" in launch.arguments and named.exists():
+        observe(Recorder(launch.log.parent, named.read_text()))
     pod.run(launch)
