@@ -172,7 +172,8 @@ class Election:
         self._stopped.set()
         if self._held is None:
             return
-        self._renewing.join()
+        if self._renewing.is_alive():
+            self._renewing.join()
         self._until = -math.inf
         try:
             self._leases.replace(self._held, {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()})

@@ -206,9 +206,11 @@ def test_of_two_standbys_one_leads(server: FakeLease, leader: Process, standby: 
     assert (server.lease.holder, server.lease.transitions) == ("c", 1)
 
 
-def test_a_lease_that_is_given_back_is_free_at_once(server: FakeLease, leader: Process, standby: Process) -> None:
-    """Its holder may not act any more from then on."""
-    leader.election._renewing.start()
+@pytest.mark.parametrize("leads", [False, True])
+def test_a_lease_that_is_given_back_is_free_at_once(leader: Process, standby: Process, leads: bool) -> None:
+    """Its holder may not act any more from then on. It may be asked to end right after it took the lease."""
+    if leads:
+        leader.election.lead()
     leader.election.release()
     assert standby.election.stand()
     with pytest.raises(EndedError):
