@@ -7,6 +7,7 @@ and UnknownWarehouse, and the names of other exceptions.
 
     OperatorError
         AskError
+            StandbyError
         DamagedReceiptError (ValueError)
         FilterError (ValueError)
         HudiError                       UnsupportedTable
@@ -30,6 +31,7 @@ and UnknownWarehouse, and the names of other exceptions.
         KubeError
             ConflictError
             GoneError
+            NotReadyError
             ResourceExistsError
         MetastoreError                  DriverFailed
             LockLost                    LockLost

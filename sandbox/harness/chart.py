@@ -78,6 +78,7 @@ class Operator:
             "image": {"repository": repository, "tag": tag},
             "warehouses": [warehouse(self._settings), *warehouses],
             "profiles": [profile(), *profiles],
+            "replicas": 1,  # the node is small, and tests read the log of the controller
             # The readers of demo and tests hold locks only: they have listed at once.
             "cleanup": {"interval": "2s", "planningTime": "1s"},
         }

@@ -22,6 +22,7 @@ seconds without Spark, about 10 with it (`spark=True`, the default: no executors
         driver.kill(); driver.pause(); driver.resume(); plane.drivers.lose(driver)  # lose: the pod's node vanishes
         plane.metastore.kill(); plane.restart_metastore()  # also pause, resume
     plane.store.kill(); plane.store.start()  # also pause, resume; None for this machine's disk
+        with plane.api_server_away(): ...
         plane.back_up_etcd(); plane.restore_etcd()  # all objects and resource versions as they were then
 
 NB: start a plane in a thread that lives as long as it: its programs end with the thread that started them.

@@ -45,6 +45,7 @@ class ControlPlane:
         self._keys = self._state / "pki"
         self._etcd, self._backup = folder / "etcd", folder / "etcd-backup"
         self._programs: list[Program] = []
+        self._api_server: Program | None = None
         self._etcd_port, self._peer_port, self.port = free_ports(3)
 
     @property
@@ -88,6 +89,16 @@ class ControlPlane:
         """Begin again with etcd's data of the last `back_up`: its revisions go back, as after a disaster."""
         self._begin_again(self._backup, self._etcd)
 
+    def pause_api_server(self) -> None:
+        """Let it give no answer until `resume_api_server`."""
+        if self._api_server:
+            self._api_server.pause()
+
+    def resume_api_server(self) -> None:
+        """Let it answer again."""
+        if self._api_server:
+            self._api_server.resume()
+
     def client(self) -> kubernetes.client.ApiClient:
         """Return a client with the administrator's rights."""
         return kubernetes.config.new_client_from_config(str(self.kubeconfig))
@@ -102,9 +113,10 @@ class ControlPlane:
         """Create objects."""
         self.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
 
-    def _start(self, name: str, *arguments: str) -> None:
+    def _start(self, name: str, *arguments: str) -> Program:
         command = [str(binaries() / name), *arguments]
         self._programs.append(Program(command, log=self._folder / f"{name}.log"))
+        return self._programs[-1]
 
     def _begin_again(self, source: Path, target: Path) -> None:
         self.stop()
@@ -130,7 +142,7 @@ class ControlPlane:
         )
 
     def _start_api_server(self) -> None:
-        self._start(
+        self._api_server = self._start(
             "kube-apiserver",
             f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
             "--bind-address=127.0.0.1",

@@ -62,6 +62,9 @@ def _values(warehouse: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, 
         # There is no node to run executors on.
         "profiles": [{"name": "default", "sparkConf": LOOPBACK, "maxAutoExecutors": 0}],
         "cleanup": {"interval": "500ms"},
+        # A test that starts a controller again does not wait for a lease.
+        "replicas": 1,
+        "leaderElection": {"enabled": False},
         **more,
     }
 
@@ -103,4 +106,5 @@ def _secrets(plane: ControlPlane, namespace: str, account: str, folder: Path) ->
     secrets.mkdir()
     (secrets / "token").write_text(token)
     (secrets / "ca.crt").write_bytes(plane.authority.read_bytes())
+    (secrets / "namespace").write_text(namespace)
     return secrets

@@ -2,7 +2,8 @@
 
 import itertools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -23,7 +24,7 @@ from sandbox.metastore.server import Database, Hive, MetastoreServer
 from sandbox.plane import pod
 from sandbox.plane.control import ControlPlane
 from sandbox.plane.controller import Controller
-from sandbox.plane.install import NAMESPACE, Installed, install
+from sandbox.plane.install import NAMESPACE, SYSTEM_NAMESPACE, Installed, install
 from sandbox.plane.kubelet import Kubelet
 from sandbox.plane.mirror import Mirror, Raw
 from sandbox.plane.processes import Entry, Launch, inherited
@@ -127,6 +128,19 @@ class Plane:
     def restore_etcd(self) -> None:
         """Let the API server have the objects of the last `back_up_etcd`, and its resource versions of then."""
         self._control.restore()
+
+    @contextmanager
+    def api_server_away(self) -> Iterator[None]:
+        """Let the API server give no answer meanwhile."""
+        self._control.pause_api_server()
+        try:
+            yield
+        finally:
+            self._control.resume_api_server()
+
+    def forget_lease(self) -> None:
+        """Delete the Lease by which one controller leads, so that the next one need not wait until it expires."""
+        self._control.kubectl("delete", "lease", "--all", "-n", SYSTEM_NAMESPACE)
 
     def compact(self, table: str, type_: str, *, name: str | None = None, **spec: Any) -> str:
         """Create a TableCompaction of `database.name`, or of the location of a Hudi table, and return its name.

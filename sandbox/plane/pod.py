@@ -6,6 +6,7 @@ import kubernetes.config.incluster_config as incluster
 
 from compaction_operator import cli
 from compaction_operator.controller import app as controller
+from compaction_operator.controller.kube import client as kube
 from compaction_operator.driver import main as driver
 from compaction_operator.driver.merge import placement
 from sandbox.plane.processes import Launch
@@ -19,7 +20,8 @@ def move_in(launch: Launch) -> None:
     incluster.SERVICE_TOKEN_FILENAME = str(launch.secrets / "token")
     incluster.SERVICE_CERT_FILENAME = str(launch.secrets / "ca.crt")
     driver.TERMINATION_MESSAGE_PATH = str(launch.termination_message)  # type: ignore[attr-defined]
-    controller.LIVENESS = f"http://127.0.0.1:{launch.port}/healthz"
+    controller.PROBES = launch.port
+    kube.OWN_NAMESPACE = launch.secrets / "namespace"
     placement.LOCAL_SECONDS = -1.0 if launch.environment.get(SPARK_VARIABLE) == "yes" else math.inf
 
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from kubernetes import client
 
+from compaction_operator.controller.kube import ask
 from tests.unit.controller.sandbox import runs
 from tests.unit.controller.test_policies import memory, started, state
 from tests.unit.controller.test_web import served
@@ -115,6 +116,32 @@ def test_the_question_goes_through_the_api_server(kubeconfig: Callable[[str], No
         f"{PROXY}table={DUE}&namespace=analytics",
         f"/api/v1/namespaces/here/services/op:metrics/proxy/why?table={DUE}",
     ]
+
+
+@pytest.mark.parametrize("way", ["service", "url"])
+def test_a_standby_is_not_the_answer(kubeconfig: Callable[[str], None], way: str) -> None:
+    """The Service leads to any replica, so the question is asked again until the leader has it."""
+    asked = list[str]()
+
+    def answer(path: str) -> tuple[int, bytes]:
+        asked.append(path)
+        standby = {"kind": "Status", "message": "it stands by", "code": 503}
+        return (503, json.dumps(standby).encode()) if len(asked) < 4 else (200, b"[]")
+
+    with server(answer) as address:
+        kubeconfig(address)
+        done = verb("why", DUE, *(("--url", address) if way == "url" else ()))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(asked) == 4
+
+
+def test_only_standbys_are_an_error(kubeconfig: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ask, "PAUSE", 0.0)
+    standby = json.dumps({"kind": "Status", "message": "it stands by", "code": 503}).encode()
+    with server(lambda _: (503, standby)) as address:
+        kubeconfig(address)
+        with pytest.raises(ask.AskError, match="it stands by"):
+            ask.ask({"table": DUE}, operator="a/b", url=None)
 
 
 def test_what_the_api_server_refuses_is_quoted(kubeconfig: Callable[[str], None]) -> None:

@@ -44,6 +44,11 @@ What a schema cannot express, and would keep the controller from starting, fails
 {{- end -}}
 {{- $metrics := pick .Values.metrics "enabled" "port" -}}
 {{- $own := dict "profiles" $profiles "metrics" $metrics "volumesPath" (include "compaction-operator.volumesPath" .) -}}
+{{- if .Values.leaderElection.enabled -}}
+{{- $_ := set $own "leaderElection" (dict "lease" (include "compaction-operator.fullname" .)) -}}
+{{- else if gt (int .Values.replicas) 1 -}}
+{{- fail (printf "replicas: %d controllers need leaderElection.enabled; without it, all of them would act" (int .Values.replicas)) -}}
+{{- end -}}
 {{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" "log" | merge $own | toYaml -}}
 {{- end -}}
 

@@ -289,12 +289,19 @@ class LogSettings(Model):
     format: LogFormat = LogFormat.TEXT
 
 
+class LeaderElection(Model):
+    """The Lease in the controller's own namespace by which one of several controllers leads."""
+
+    lease: str
+
+
 class OperatorConfig(Model):
     """The controller's whole configuration file.
 
     `volumes_path` is where the controller's pod has the claims of all warehouses: below it, in a folder with the
     claim's name, each has its mount path. So warehouses with different claims may have one mount path. Without it each
-    claim lies at its mount path, as in drivers and executors.
+    claim lies at its mount path, as in drivers and executors. Without `leader_election` there may be one controller
+    only.
     """
 
     warehouses: tuple[Warehouse, ...]
@@ -302,6 +309,7 @@ class OperatorConfig(Model):
     cleanup: CleanupSettings = CleanupSettings()
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
+    leader_election: LeaderElection | None = None
     max_concurrent_jobs: int = Field(default=10, ge=1)
     job_ttl: Duration = 3600.0
     volumes_path: MountPath | None = None

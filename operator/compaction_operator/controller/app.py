@@ -1,11 +1,17 @@
-"""Connects the controller to kopf: kopf watches resources and answers the liveness probe, all else is our own code."""
+"""The controller's process: it stands for the lease, leads, and gives the lease back. kopf only watches resources."""
 
 import asyncio
 import logging
+import os
+import signal
+import socket
 import sys
 import time
+import uuid
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import kopf
 import yaml
@@ -16,48 +22,69 @@ from compaction_operator.api import cleanup as cleanup_api
 from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api import policy as policy_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
-from compaction_operator.api.config import OperatorConfig
+from compaction_operator.api.config import OperatorConfig, Warehouse
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.compaction import PREFLIGHTS
-from compaction_operator.controller.kube.client import PAGE, THREADS, Kube, KubeError, connect, own_namespace
+from compaction_operator.controller.election import RETRY_SECONDS, Election, boot_seconds
+from compaction_operator.controller.health import Vitals, liveness, readiness
+from compaction_operator.controller.kube.client import PAGE, THREADS, KubeError, connect, own_namespace
 from compaction_operator.controller.kube.cluster import Pools
+from compaction_operator.controller.kube.lease import LeaseStore
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import utc_now
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
-from compaction_operator.controller.web import serve
-from compaction_operator.controller.work import Work
+from compaction_operator.controller.web import serve, serve_probes
+from compaction_operator.controller.work import OpenStorage, Work
+from compaction_operator.metastore import MetastoreClient
+from compaction_operator.permit import Permit, always
+from compaction_operator.storage import Stores
 
 log = logging.getLogger(__name__)
 
-LIVENESS = "http://0.0.0.0:8080/healthz"
+PROBES = 8080
+"""The port of the kubelet's probes."""
 PREFIX = "compaction.dev"
 TABLE_THREADS = 4
+STOP_SECONDS = 20.0
+"""How long calls may go on after SIGTERM. The kubelet kills the process after 30."""
 BAD_CONFIGURATION = 2
 """Exit code for an unusable configuration file."""
 
 
-def run(config_path: str) -> None:
-    """Run the controller until it is stopped.
+def run(config_path: str) -> NoReturn:
+    """Stand for the lease, if there is an election, then run the controller until it is stopped.
 
     Exits with code 2, after one line on standard error, if the configuration file is unusable, no cluster is
-    configured, or the metrics port is taken.
+    configured, or a port is taken. A leader that may have lost its lease exits at once: see Election.
     """
     try:
         config = load_config(Path(config_path))
         logs.write_as(config.log.format)
-        controller, pools = _controller(config, connect())
+        election = _election(config)
+        controller, pools = _controller(config, election)
     except (ValueError, OSError, KubeError) as error:
         sys.stderr.write(f"compaction-operator run: {error}\n")
         sys.exit(BAD_CONFIGURATION)
-    registry, settings = kopf.OperatorRegistry(), operator_settings()
-    register(registry, controller, pools)
     _quieten()
-    kopf.run(registry=registry, settings=settings, standalone=True, clusterwide=True, liveness_endpoint=LIVENESS)
+    code = _exit_code(partial(_lead, controller, pools, election))
+    _leave(code, pools, election)
 
 
-def _controller(config: OperatorConfig, kube: Kube) -> tuple[Controller, Pools]:
-    """Return the controller with its threads; metrics and answers are served already. Raises OSError."""
+def _election(config: OperatorConfig) -> Election | None:
+    """Return this process's part in the election, None if there is none. Raises ValueError and KubeError."""
+    if config.leader_election is None:
+        return None
+    namespace = own_namespace()
+    if not namespace:
+        raise ValueError("leaderElection: the lease lies in the pod's namespace, and this is no pod; leave it out")
+    leases = LeaseStore(namespace, config.leader_election.lease)
+    return Election(leases, identity=f"{socket.gethostname()}_{uuid.uuid4()}")
+
+
+def _controller(config: OperatorConfig, election: Election | None) -> tuple[Controller, Pools]:
+    """Return the controller with its threads; metrics, answers and probes are served already. Raises OSError."""
+    permit = election.require if election else always
     metrics = Metrics()
     pools = Pools.of(
         (warehouse.name for warehouse in config.warehouses),
@@ -67,20 +94,78 @@ def _controller(config: OperatorConfig, kube: Kube) -> tuple[Controller, Pools]:
         polling=config.cleanup.threads,
         deletion=config.cleanup.deletion_threads,
     )
-    work = Work(config, clock=utc_now)
     controller = Controller(
         config,
-        kube=kube,
-        work=work,
+        kube=connect(permit=permit),
+        work=_work(config, permit),
         pools=pools,
         clock=utc_now,
         ticks=time.monotonic,
         metrics=metrics,
         identity=own_namespace(),
     )
+    metrics.leader.set_function(lambda: election is None or election.leads)
     if config.metrics.enabled:
         serve(config.metrics.port, registry=metrics.registry, why=controller.why)
+    look = partial(_vitals, controller, pools, election)
+    serve_probes(PROBES, {"/healthz": lambda: liveness(look()), "/readyz": lambda: readiness(look())})
     return controller, pools
+
+
+def _work(config: OperatorConfig, permit: Permit) -> Work:
+    """Return the work with metastores and storages, which ask the permit before each change."""
+
+    def stores(warehouse: Warehouse) -> OpenStorage:
+        return Stores(warehouse.stores, root=config.volume_root(warehouse), permit=permit).open
+
+    return Work(config, clock=utc_now, connect=partial(MetastoreClient, permit=permit), stores=stores)
+
+
+def _vitals(controller: Controller, pools: Pools, election: Election | None) -> Vitals:
+    loads = {(warehouse, pool): load for warehouse, pool, load in pools.loads()}
+    return Vitals(
+        leads=election is None or election.leads,
+        loaded=controller.loaded,
+        step=None if controller.stepped is None else time.monotonic() - controller.stepped,
+        heard=None if election is None or election.heard is None else boot_seconds() - election.heard,
+        kube=loads.pop(("", "kube")),
+        pools=loads,
+    )
+
+
+def _lead(controller: Controller, pools: Pools, election: Election | None) -> None:
+    """Wait for the lease, then run until SIGTERM."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))  # until kopf has handlers of its own
+    if election:
+        while not election.stand():
+            time.sleep(RETRY_SECONDS)
+        election.lead()
+    registry, settings = kopf.OperatorRegistry(), operator_settings()
+    register(registry, controller, pools)
+    kopf.run(registry=registry, settings=settings, standalone=True, clusterwide=True)
+
+
+def _exit_code(work: Callable[[], None]) -> int:
+    """Do the work and return the exit code that fits its end."""
+    try:
+        work()
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    except BaseException:
+        log.exception("the controller failed")
+        return 1
+    return 0
+
+
+def _leave(code: int, pools: Pools, election: Election | None) -> NoReturn:
+    """Let running calls end, give the lease back, and exit. NB: a call that hangs must not keep the process."""
+    if not pools.end(STOP_SECONDS):
+        log.warning("calls have not ended after %g s: the lease, if there is one, expires by itself", STOP_SECONDS)
+    elif election:
+        election.release()
+    logging.shutdown()
+    os._exit(code)
 
 
 def load_config(path: Path) -> OperatorConfig:

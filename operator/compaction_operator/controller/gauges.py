@@ -46,15 +46,16 @@ class ResourceGauges(Collector):
 
 
 class PoolGauges(Collector):
-    """For how long the oldest call of each pool of threads has waited or run: a call that hangs shows here."""
+    """For how long the oldest call of each pool of threads has been running: a call that hangs shows here."""
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current values."""
-        text = "Age of the oldest call that waits for a thread of a pool, or runs there; 0 if there is none"
-        yield _gauge("pool_oldest_call_seconds", text, ("warehouse", "pool"), self._pools.oldest_calls())
+        text = "For how long the oldest call of a pool of threads has been running; 0 if none runs"
+        oldest = (((warehouse, pool), load.oldest) for warehouse, pool, load in self._pools.loads())
+        yield _gauge("pool_oldest_call_seconds", text, ("warehouse", "pool"), oldest)
 
 
 class PolicyGauges(Collector):

@@ -51,7 +51,8 @@ GATHER_PAUSE = 1.0
 class Controller:
     """The controller's in-memory state; all of it can be rebuilt from the API server.
 
-    `identity` tells this operator from others in the cluster: see Ownership.
+    `identity` tells this operator from others in the cluster: see Ownership. `loaded` is whether `load` has ended, and
+    `stepped` the time of the last step by `ticks`; both may be read by any thread.
     """
 
     def __init__(
@@ -98,7 +99,8 @@ class Controller:
         self._sweep_due = ticks() + SWEEP
         self._sweeping: set[str] = set()
         self._searching = False
-        self._loaded = False
+        self.loaded = False
+        self.stepped: float | None = None
         self._failures: dict[Key, int] = {}
         self._resting: dict[Key, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -114,14 +116,14 @@ class Controller:
                 self.on_event(kind, "ADDED", raw)
         for raw in await run_in(self._pools.kube, self._list_policies):
             self.on_event(ResourceKind.POLICY, "ADDED", raw)
-        self._loaded = True
+        self.loaded = True
 
     def why(self, question: Question) -> list[Explanation] | None:
         """Say what the last looks of policies decided about a table, from any thread; None before `load` has ended.
 
         Raises NoPolicyError.
         """
-        return self._policies.why(question) if self._loaded else None
+        return self._policies.why(question) if self.loaded else None
 
     def _list_policies(self) -> list[dict[str, Any]]:
         try:
@@ -151,6 +153,7 @@ class Controller:
         """Start everything that is due now; return the number of started tasks."""
         now, due = self._ticks(), list[Coroutine[Any, Any, None]]()
         self._metrics.last_step.set(self._clock().timestamp())
+        self.stepped = now
         self._turns.give_way(now)
         self._wake_waiting()
         while (key := self._queue.pop(now, below=math.inf if len(self._calm) < CALM else 1.0)) is not None:
@@ -187,9 +190,16 @@ class Controller:
         return min(due for due in dues if due is not None)
 
     async def run(self) -> None:
-        """Load, then work until cancelled. Raises WentBackError if the process must start over."""
-        await self._load_at_last()
-        await asyncio.gather(self._work_on(), self._keep_watch())
+        """Load, then work until cancelled. Raises WentBackError if the process must start over.
+
+        In the end no task of it goes on; calls that a thread makes end by themselves.
+        """
+        try:
+            await self._load_at_last()
+            await asyncio.gather(self._work_on(), self._keep_watch())
+        finally:
+            for task in self._tasks:
+                task.cancel()
 
     async def check_history(self) -> None:
         """Drop objects that no longer exist. Raises WentBackError if the API server's history went back."""

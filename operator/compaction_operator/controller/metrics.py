@@ -66,6 +66,7 @@ class Metrics:
             self.reconcile_errors.labels(kind.value)
         text = "1 if tables in a warehouse's folder cannot be published to safely, 0 if they can"
         self.store_unfit = gauge("store_unfit", text, "warehouse", "location")
+        self.leader = gauge("leader", "1 if this replica leads, 0 if it stands by")
         self.look_seconds = Histogram(
             f"{PREFIX}_look_seconds",
             "Duration of a look at a warehouse's readers",

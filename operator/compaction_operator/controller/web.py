@@ -1,9 +1,12 @@
-"""The controller's HTTP server: metrics, and at /why the answers to questions about tables. It changes nothing."""
+"""The controller's HTTP servers: metrics, at /why the answers to questions about tables, and the kubelet's probes.
+
+They have threads of their own, so that they answer also while the loop is stuck. They change nothing.
+"""
 
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from socketserver import ThreadingMixIn
 from typing import Any
@@ -35,15 +38,39 @@ class _Handler(WSGIRequestHandler):
         pass
 
 
+Probe = Callable[[], tuple[bool, Sequence[str]]]
+"""Answers a probe, in any thread: whether it succeeds, and the lines that say why."""
+
+
 def serve(port: int, *, registry: CollectorRegistry, why: Why) -> WSGIServer:
     """Serve metrics and answers at that port, in a thread; return the server. Raises OSError, naming the port."""
+    return _serve("metrics", port, _application(registry, why))
+
+
+def serve_probes(port: int, probes: Mapping[str, Probe]) -> WSGIServer:
+    """Serve the kubelet's probes by their path, as `serve` does: 200 if one succeeds, 503 if not, with its lines."""
+    return _serve("probes", port, _probed(probes))
+
+
+def _serve(what: str, port: int, application: WSGIApplication) -> WSGIServer:
     try:
-        server = make_server("0.0.0.0", port, _application(registry, why), _Server, _Handler)  # noqa: S104 - a pod's
+        server = make_server("0.0.0.0", port, application, _Server, _Handler)  # noqa: S104 - a pod's
     except OSError as error:
-        raise OSError(f"metrics at port {port}: {error}") from error
+        raise OSError(f"{what} at port {port}: {error}") from error
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    log.info("metrics at port %s", server.server_port)
+    log.info("%s at port %s", what, server.server_port)
     return server
+
+
+def _probed(probes: Mapping[str, Probe]) -> WSGIApplication:
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        probe = probes.get(environ["PATH_INFO"])
+        good, lines = probe() if probe else (False, sorted(probes))
+        status = HTTPStatus.NOT_FOUND if probe is None else HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE
+        start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8")])
+        return ["".join(f"{line}\n" for line in lines).encode()]
+
+    return application
 
 
 def _application(registry: CollectorRegistry, why: Why) -> WSGIApplication:
@@ -77,7 +104,10 @@ def _reply(environ: WSGIEnvironment, why: Why) -> tuple[HTTPStatus, Any]:
         log.exception("a question could not be answered: %r", question)
         return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "the controller's log says what failed")
     if found is None:
-        return _error(HTTPStatus.SERVICE_UNAVAILABLE, "the controller has not read the policies yet; ask again")
+        return _error(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "this controller has not read the policies: it stands by, or has just started; ask again",
+        )
     return HTTPStatus.OK, [one.to_json() for one in found]
 
 

@@ -450,11 +450,15 @@ class Work:
         receipts = self._warehouse(warehouse).receipts
         if receipts is None:
             return None
-        storage = self._open_storage(warehouse)
         with self._lock:
-            if warehouse not in self._books:
-                self._books[warehouse] = ReceiptBook(storage, receipts.location, now=lambda: rfc3339(self._clock()))
-            return self._books[warehouse]
+            known = self._books.get(warehouse)
+        if known is not None:
+            return known
+        # NB: outside the lock, which all warehouses share: it connects to the store.
+        storage = self._open_storage(warehouse)
+        made = ReceiptBook(storage, receipts.location, now=lambda: rfc3339(self._clock()))
+        with self._lock:
+            return self._books.setdefault(warehouse, made)
 
     def _client(self, warehouse: str) -> MetastoreClient:
         known = self._warehouse(warehouse)

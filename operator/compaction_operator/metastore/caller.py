@@ -12,6 +12,7 @@ from compaction_operator.api.config import Metastore
 from compaction_operator.metastore.connection import ConnectionPool
 from compaction_operator.metastore.errors import LockLost, MetastoreError, TableNotFound, TransactionLost
 from compaction_operator.metastore.generation import Generation, probe
+from compaction_operator.permit import Permit, always
 
 Answer = TypeVar("Answer")
 
@@ -21,12 +22,13 @@ _NOT_FOUND = (ttypes.NoSuchObjectException, ttypes.UnknownTableException, ttypes
 class Caller:
     """Thread-safe connections to one metastore. Close it, or use it as a context manager.
 
-    Each method sends its call once. It raises MetastoreUnavailable if no reply arrives within the timeout; the next
-    call reconnects. It raises MetastoreError if the metastore refuses the call or its reply is incomplete.
+    Each method sends its call once, after it has asked the permit. It raises MetastoreUnavailable if no reply arrives
+    within the timeout; the next call reconnects. It raises MetastoreError if the metastore refuses the call or its
+    reply is incomplete.
     """
 
-    def __init__(self, settings: Metastore, *, user: str = "compaction-operator") -> None:
-        self._connections = ConnectionPool(settings, user=user)
+    def __init__(self, settings: Metastore, *, user: str = "compaction-operator", permit: Permit = always) -> None:
+        self._connections = ConnectionPool(settings, user=user, permit=permit)
         self._user = user
         self._host = socket.gethostname()
         self._generation: Generation | None = None

@@ -14,6 +14,7 @@ from compaction_operator.api.config import Metastore
 from compaction_operator.metastore.channel import Deadline
 from compaction_operator.metastore.endpoint import Connection, Endpoint
 from compaction_operator.metastore.errors import HungUp, MetastoreError, MetastoreUnavailable
+from compaction_operator.permit import Permit
 
 Answer = TypeVar("Answer")
 
@@ -38,10 +39,14 @@ NO_SENSE = (
 
 
 class ConnectionPool:
-    """Thread-safe pool of connections to one metastore. It opens one connection per concurrent call."""
+    """Thread-safe pool of connections to one metastore. It opens one connection per concurrent call.
 
-    def __init__(self, settings: Metastore, *, user: str) -> None:
+    `permit` is asked before each call.
+    """
+
+    def __init__(self, settings: Metastore, *, user: str, permit: Permit) -> None:
         self._settings = settings
+        self._permit = permit
         self._endpoints = [Endpoint(uri, settings, user=user) for uri in settings.uris]
         self._free = threading.BoundedSemaphore(settings.connections)
         self._lock = threading.Lock()
@@ -63,6 +68,7 @@ class ConnectionPool:
         try:
             connection = self._reusable() or self._open(deadline)
             connection.allow(deadline)
+            self._permit()
             return self._use(connection, request)
         finally:
             self._free.release()

@@ -21,6 +21,7 @@ from hdfs_native import Client, WriteOptions
 from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.names import METADATA_ACID, is_hidden
 from compaction_operator.api.stores import Hdfs
+from compaction_operator.permit import Permit, always
 from compaction_operator.storage.base import (
     CONTENT_BYTES,
     Abilities,
@@ -55,13 +56,15 @@ class Status(Protocol):
     owner: str
 
 
-def connect(scheme: str, authority: str, settings: Hdfs | None, *, timeout: float = TIMEOUT_SECONDS) -> "HdfsStorage":
+def connect(
+    scheme: str, authority: str, settings: Hdfs | None, *, timeout: float = TIMEOUT_SECONDS, permit: Permit = always
+) -> "HdfsStorage":
     """Return the storage of a name service or host; an empty one is `fs.defaultFS` of core-site.xml.
 
     Without settings, Hadoop's configuration is that of HADOOP_CONF_DIR. `timeout` is that of each call, in seconds,
-    with its repetitions. The first call connects.
+    with its repetitions. The first call connects. `permit` is asked before each call.
     """
-    return HdfsStorage(HdfsClient(f"{scheme}://{authority}", settings, timeout=timeout))
+    return HdfsStorage(HdfsClient(f"{scheme}://{authority}", settings, timeout=timeout, permit=permit))
 
 
 class HdfsReader:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from hdfs_native import Client
 
 from compaction_operator.api.stores import Hdfs
+from compaction_operator.permit import Permit, always
 from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, StorageError
 from compaction_operator.storage.calls import BoundedCalls, NoAnswer
 
@@ -78,13 +79,14 @@ class HdfsClient:
     """The client of one name service or host. Thread-safe.
 
     A connection that does not answer is replaced: the machine at its other end may be gone, and TCP notices that only
-    after a quarter of an hour.
+    after a quarter of an hour. `permit` is asked before each call.
     """
 
-    def __init__(self, uri: str, settings: Hdfs | None, *, timeout: float) -> None:
+    def __init__(self, uri: str, settings: Hdfs | None, *, timeout: float, permit: Permit = always) -> None:
         self._uri = uri
         self._settings = settings
         self._timeout = timeout
+        self._permit = permit
         self._calls = BoundedCalls(CALLS)
         self._lock = threading.Lock()
         self._client: Client | None = None
@@ -132,6 +134,7 @@ class HdfsClient:
 
         def attempt() -> T:
             used.append(self._connected(path))
+            self._permit()
             return call(used[0])
 
         try:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from compaction_operator.acid.listing import Directory, File, Listing
 from compaction_operator.acid.names import METADATA_ACID, is_hidden
+from compaction_operator.permit import Permit, always
 from compaction_operator.storage.base import (
     CONTENT_BYTES,
     Abilities,
@@ -34,10 +35,14 @@ _READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _NO_LINKS
 
 
 class LocalStorage:
-    """Storage for `file:` URIs and absolute paths. `root` is the folder that stands for `/`."""
+    """Storage for `file:` URIs and absolute paths. `root` is the folder that stands for `/`.
 
-    def __init__(self, root: str = "") -> None:
+    `permit` is asked before each change, in a tree that is deleted before each file.
+    """
+
+    def __init__(self, root: str = "", *, permit: Permit = always) -> None:
         self._root = root
+        self._permit = permit
 
     def path(self, location: str) -> str:
         """Return the path at which this process has a location. Raises StorageError unless it is a `file:` location."""
@@ -85,12 +90,14 @@ class LocalStorage:
         """Create a file atomically: write it under a hidden name, then rename it."""
         with _errors_name(path), _parent(self.path(path)) as (parent, name):
             hidden = f".{name}.{uuid.uuid4().hex}"
+            self._permit()
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS
             try:
                 with os.fdopen(os.open(hidden, flags, 0o666, dir_fd=parent), "wb") as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
+                self._permit()
                 rename_no_replace(hidden, name, directory=parent)
             except BaseException:
                 with suppress(FileNotFoundError):
@@ -100,6 +107,7 @@ class LocalStorage:
     def make_directory(self, path: str) -> None:
         """Create a directory in an existing one."""
         with _errors_name(path), _parent(self.path(path)) as (parent, name):
+            self._permit()
             with suppress(FileExistsError):
                 os.mkdir(name, dir_fd=parent)
             os.close(_open_inner(parent, name, path))
@@ -113,6 +121,7 @@ class LocalStorage:
         with _errors_name(source), _parent(self.path(source)) as (parent, name):
             os.stat(name, dir_fd=parent, follow_symlinks=False)
         with _errors_name(target), _parent(self.path(target)):
+            self._permit()
             try:
                 rename_no_replace(self.path(source), self.path(target))
             except FileNotFoundError as error:
@@ -137,13 +146,14 @@ class LocalStorage:
                 with _parent(self.path(path)) as (parent, name):
                     if stat.S_ISLNK(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
                         raise StorageError(f"{path} is a symbolic link and is not deleted")
-                    return _delete(parent, name)
+                    return _delete(parent, name, self._permit)
             except FileNotFoundError:
                 return 0
 
     def remove_if_empty(self, path: str) -> None:
         """Remove an empty directory."""
         with _errors_name(path), suppress(FileNotFoundError, NotFoundError), _parent(self.path(path)) as (parent, name):
+            self._permit()
             try:
                 os.rmdir(name, dir_fd=parent)
             except OSError as error:
@@ -297,24 +307,26 @@ def _sync(parent: int, name: str) -> None:
         os.close(opened)
 
 
-def _delete(parent: int, name: str) -> int:
+def _delete(parent: int, name: str, permit: Permit) -> int:
     """Delete an entry with everything below it and return the bytes freed. Vanished entries count 0."""
     try:
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
-            return _delete_directory(parent, name)
+            return _delete_directory(parent, name, permit)
+        permit()
         os.unlink(name, dir_fd=parent)
     except FileNotFoundError:
         return 0
     return status.st_size
 
 
-def _delete_directory(parent: int, name: str) -> int:
+def _delete_directory(parent: int, name: str, permit: Permit) -> int:
     directory = os.open(name, _READ_DIRECTORY, dir_fd=parent)
     try:
-        freed = sum(_delete(directory, child.name) for child in _scan(directory))
+        freed = sum(_delete(directory, child.name, permit) for child in _scan(directory))
     finally:
         os.close(directory)
+    permit()
     with suppress(FileNotFoundError):
         os.rmdir(name, dir_fd=parent)
     return freed

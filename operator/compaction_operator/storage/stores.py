@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from compaction_operator.api.stores import STORES_VARIABLE, StoreSettings
+from compaction_operator.permit import Permit, always
 from compaction_operator.storage import files
 from compaction_operator.storage.base import Storage
 from compaction_operator.storage.files import StoredFile
@@ -40,13 +41,14 @@ class LocalFile:
 class Stores:
     """The stores of one warehouse. Thread-safe; each store is connected once.
 
-    `root` is the folder that stands for `/` in the paths of its volume.
+    `root` is the folder that stands for `/` in the paths of its volume. `permit` is asked before each change.
     """
 
-    def __init__(self, settings: StoreSettings, *, root: str = "") -> None:
+    def __init__(self, settings: StoreSettings, *, root: str = "", permit: Permit = always) -> None:
         self._settings = settings
+        self._permit = permit
         self._lock = threading.Lock()
-        self._local = LocalStorage(root)
+        self._local = LocalStorage(root, permit=permit)
         self._remote: dict[tuple[str, str], HdfsStorage | S3Storage] = {}
 
     def open(self, uri: str) -> Storage:
@@ -79,10 +81,10 @@ class Stores:
         if scheme == S3_SCHEME:
             from compaction_operator.storage import s3  # noqa: PLC0415 - see above
 
-            return s3.connect(authority, self._settings.s3)
+            return s3.connect(authority, self._settings.s3, permit=self._permit)
         from compaction_operator.storage import hdfs  # noqa: PLC0415 - see above
 
-        return hdfs.connect(scheme, authority, self._settings.hdfs)
+        return hdfs.connect(scheme, authority, self._settings.hdfs, permit=self._permit)
 
 
 def open_storage(uri: str) -> Storage:

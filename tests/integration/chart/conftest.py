@@ -49,10 +49,10 @@ class Cluster:
         """Return the names of all objects of a kind in a namespace."""
         return set(self.plane.kubectl("get", kind, "-n", namespace, "-o", "name").split())
 
-    def may(self, user: str, verb: str, resource: str, *, namespace: str) -> bool:
-        """Whether a user has a right on a resource, which is given as `jobs.batch`."""
-        name, _, group = resource.partition(".")
-        asked = {"verb": verb, "group": group, "resource": name, "namespace": namespace}
+    def may(self, user: str, verb: str, resource: str, *, namespace: str, name: str | None = None) -> bool:
+        """Whether a user has a right on a resource, which is given as `jobs.batch`, or on the one of that name."""
+        plural, _, group = resource.partition(".")
+        asked = {"verb": verb, "group": group, "resource": plural, "namespace": namespace, "name": name}
         body = {"spec": {"user": user, "resourceAttributes": asked}}
         reviews = kubernetes.client.AuthorizationV1Api(self.plane.client())
         return bool(reviews.create_subject_access_review(body).status.allowed)

@@ -20,6 +20,7 @@ ATTEMPTS = f"{PREFIX}_attempts_total"
 COMPACTIONS = f"{PREFIX}_compactions_oldest_seconds"
 CLEANUPS = f"{PREFIX}_cleanups_oldest_seconds"
 CALLS = f"{PREFIX}_pool_oldest_call_seconds"
+LEADER = f"{PREFIX}_leader"
 STEP = f"{PREFIX}_last_step_timestamp_seconds"
 SYSTEM = 'namespace="compaction-system"'
 
@@ -50,11 +51,24 @@ CASES = (
     ),
     Case(
         "CompactionOperatorStuck",
-        {STEP: "0+60x10 600x60"},
+        {STEP: "0+60x10 600x60", LEADER: "1x70"},
         "20m",
         {},
-        "A controller of the compaction operator runs, but does no work.",
-        {STEP: "0+60x60"},
+        "The leading controller of the compaction operator runs, but does no work.",
+        {
+            f"{STEP}{{pod='leader'}}": "0+60x60",
+            f"{LEADER}{{pod='leader'}}": "1x60",
+            f"{STEP}{{pod='standby'}}": "0x60",
+            f"{LEADER}{{pod='standby'}}": "0x60",
+        },
+    ),
+    Case(
+        "CompactionNoLeader",
+        {f'{LEADER}{{{SYSTEM},pod="a"}}': "1x5 0x60", f'{LEADER}{{{SYSTEM},pod="b"}}': "0x60"},
+        "15m",
+        {"namespace": "compaction-system"},
+        "Controllers of the compaction operator run, but none leads.",
+        {f'{LEADER}{{{SYSTEM},pod="a"}}': "1x5 0x60", f'{LEADER}{{{SYSTEM},pod="b"}}': "0x6 1x60"},
     ),
     Case(
         "CompactionCallHangs",

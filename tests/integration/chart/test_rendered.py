@@ -117,6 +117,38 @@ def test_alerts_and_dashboard_are_left_out(metrics: Mapping[str, Any]) -> None:
     assert not {("PrometheusRule", SYSTEM, RELEASE), ("ConfigMap", SYSTEM, f"{RELEASE}-dashboard")} & made.keys()
 
 
+def test_two_replicas_share_nothing_that_ends_both() -> None:
+    """A rollout starts a third one first, and a drain leaves one. They prefer two nodes, if values say nothing."""
+    objects = rendered({})
+    spec = objects["Deployment", SYSTEM, RELEASE]["spec"]
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    budget = objects["PodDisruptionBudget", SYSTEM, RELEASE]["spec"]
+    assert (spec["replicas"], budget["maxUnavailable"]) == (2, 1)
+    (preferred,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"].values()
+    chosen = preferred[0]["podAffinityTerm"]["labelSelector"]
+    assert chosen == budget["selector"] == spec["selector"]
+    own: dict[str, Any] = {"nodeAffinity": {}}
+    given = rendered({"affinity": own})["Deployment", SYSTEM, RELEASE]["spec"]["template"]["spec"]["affinity"]
+    assert given == own
+
+
+def test_one_replica_is_ended_before_the_next_one_starts() -> None:
+    """With a budget no node could be drained; without a lease there is no right to one."""
+    objects = rendered({"replicas": 1, "leaderElection": {"enabled": False}})
+    assert objects["Deployment", SYSTEM, RELEASE]["spec"]["strategy"] == {"type": "Recreate"}
+    assert not [key for key in objects if key[0] == "PodDisruptionBudget" or key[2].endswith("-election")]
+    assert configuration(objects).leader_election is None
+
+
+def test_two_replicas_need_a_lease() -> None:
+    """Else both would act."""
+    off = ("--set", "leaderElection.enabled=false")
+    command = [str(binaries() / "helm"), "template", RELEASE, str(CHART), *off]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "replicas: 2 controllers need leaderElection.enabled" in refused.stderr
+
+
 def normal(manifests: Objects) -> Objects:
     """Return manifests without what only Helm or only kustomize adds: labels, checksum, name suffix, namespaces."""
     return dict(normal_object(manifest) for key, manifest in manifests.items() if key[0] not in PLACES)

@@ -36,6 +36,20 @@ def test_a_driver_has_no_right_on_what_is_not_its_own_kind(installed: Cluster) -
     assert not installed.may(driver, "list", "pods", namespace=SYSTEM)
 
 
+def test_a_controller_has_its_own_lease_and_no_other(installed: Cluster) -> None:
+    """In its own namespace only. Drivers have those of Hudi tables, in theirs."""
+    controller = f"system:serviceaccount:{SYSTEM}:{RELEASE}"
+    lease = "leases.coordination.k8s.io"
+    assert rights(installed, controller, lease) == set()
+    own = {
+        (verb, name)
+        for verb in ("get", "list", "create", "update", "patch", "delete")
+        for name in (RELEASE, "another")
+        if installed.may(controller, verb, lease, namespace=SYSTEM, name=name)
+    }
+    assert own == {("get", RELEASE), ("update", RELEASE), ("create", RELEASE), ("create", "another")}
+
+
 def test_helms_test_is_a_pod_under_the_restricted_profile(installed: Cluster) -> None:
     """The API server itself checks it."""
     installed.plane.kubectl("label", "namespace", TENANT, "pod-security.kubernetes.io/enforce=restricted")

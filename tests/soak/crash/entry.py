@@ -11,10 +11,10 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from botocore.client import BaseClient
 from hdfs_native import Client
@@ -62,8 +62,25 @@ def run(launch: Launch) -> None:
     role = Role.DRIVER if "job" in launch.arguments else Role.CONTROLLER
     environment = launch.environment
     signals = Signals(Path(environment[FOLDER_VARIABLE]))
-    _observe(Observer(signals, role, birth=int(environment[BIRTH_VARIABLE])))
+    observe(Observer(signals, role, birth=int(environment[BIRTH_VARIABLE])))
     cli.main()
+
+
+class Observes(Protocol):
+    """What learns of each step of a process; only files below `warehouse` count."""
+
+    @property
+    def warehouse(self) -> str:
+        """The folder whose files count."""
+        ...
+
+    def step(self, label: str) -> AbstractContextManager[None]:
+        """Do one operation within."""
+        ...
+
+    def begin(self, label: str) -> Callable[[], None]:
+        """Take note of an operation that is about to be done; return what is to be called once it is done."""
+        ...
 
 
 class Observer:
@@ -126,7 +143,7 @@ class Observer:
             os.killpg(0, signal.SIGSTOP if fault.action is Action.PAUSE else signal.SIGKILL)
 
 
-def _observe(observer: Observer) -> None:
+def observe(observer: Observes) -> None:
     """Put the observer around everything by which the process changes the world, or asks the metastore."""
     _observe_files(observer)
     _observe_hdfs(observer)
@@ -143,7 +160,7 @@ def _observe(observer: Observer) -> None:
     RESTClientObject.request = observed
 
 
-def _observe_files(observer: Observer) -> None:
+def _observe_files(observer: Observes) -> None:
     rename = local.rename_no_replace  # type: ignore[attr-defined]
 
     def observed_rename(source: str, target: str, *, directory: int | None = None) -> None:
@@ -172,13 +189,13 @@ def _observe_files(observer: Observer) -> None:
     runner._run = observed_task  # type: ignore[assignment]
 
 
-def _observe_hdfs(observer: Observer) -> None:
+def _observe_hdfs(observer: Observes) -> None:
     """All that a client may change. NB: files outside the table are not distinguished, as HDFS has none."""
     for name in ("rename", "mkdirs", "delete", "create", "set_owner", "set_permission", "set_acl"):
         setattr(Client, name, _observed_hdfs_call(observer, name, getattr(Client, name)))
 
 
-def _observed_hdfs_call(observer: Observer, name: str, call: Callable[..., R]) -> Callable[..., R]:
+def _observed_hdfs_call(observer: Observes, name: str, call: Callable[..., R]) -> Callable[..., R]:
     def observed(self: Client, path: str, *args: Any, **options: Any) -> R:
         target = f" to {_short(args[0], None)}" if name == "rename" else ""
         with observer.step(f"{name} {_short(path, None)}{target}"):
@@ -187,7 +204,7 @@ def _observed_hdfs_call(observer: Observer, name: str, call: Callable[..., R]) -
     return observed
 
 
-def _observe_s3(observer: Observer) -> None:
+def _observe_s3(observer: Observes) -> None:
     """All requests that change something. NB: one of many keys bears the name of the first."""
     call = BaseClient._make_api_call  # type: ignore[attr-defined]
 
@@ -204,7 +221,7 @@ def _observe_s3(observer: Observer) -> None:
     BaseClient._make_api_call = observed  # type: ignore[attr-defined]
 
 
-def _observed_file_call(observer: Observer, name: str, call: Callable[P, R]) -> Callable[P, R]:
+def _observed_file_call(observer: Observes, name: str, call: Callable[P, R]) -> Callable[P, R]:
     def observed(*args: P.args, **options: P.kwargs) -> R:
         if not _is_inside(observer, args[0], options.get("dir_fd")):
             return call(*args, **options)
@@ -214,7 +231,7 @@ def _observed_file_call(observer: Observer, name: str, call: Callable[P, R]) -> 
     return observed
 
 
-def _observe_metastore(observer: Observer) -> None:
+def _observe_metastore(observer: Observes) -> None:
     """A call is sent when its message is written to the end, and done when its reply is read to the end."""
     begin, end = TBinaryProtocol.writeMessageBegin, TBinaryProtocol.readMessageEnd
 
@@ -238,7 +255,7 @@ def _whole(path: Any, directory: Any) -> str:
     return f"{Path(f'/proc/self/fd/{directory}').readlink()}/{text}"
 
 
-def _is_inside(observer: Observer, path: Any, directory: Any) -> bool:
+def _is_inside(observer: Observes, path: Any, directory: Any) -> bool:
     return _whole(path, directory).startswith(observer.warehouse)
 
 

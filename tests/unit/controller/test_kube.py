@@ -13,6 +13,7 @@ from compaction_operator.controller.kube.client import (
     GoneError,
     Kube,
     KubeError,
+    NotReadyError,
     ResourceExistsError,
     _call,
 )
@@ -26,7 +27,7 @@ from compaction_operator.controller.kube.resources import ResourceKind
         (409, "AlreadyExists", ResourceExistsError),
         (409, "Conflict", ConflictError),
         (422, "Invalid", KubeError),
-        (503, "ServiceUnavailable", KubeError),
+        (503, "ServiceUnavailable", NotReadyError),
     ],
 )
 def test_errors(status: int, reason: str, expected: type[KubeError]) -> None:

@@ -7,7 +7,7 @@ from compaction_operator.controller.answers import Preflight
 from compaction_operator.controller.kube.client import KubeError
 from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.resources import ResourceKind
-from compaction_operator.controller.kube.threads import Threads
+from compaction_operator.controller.kube.workers import Workers
 from tests.unit.controller.sandbox import (
     NOON,
     Sandbox,
@@ -201,7 +201,7 @@ async def test_a_reconcile_that_fails_is_counted() -> None:
 
 def test_a_call_that_hangs_shows_its_age_and_an_idle_pool_none() -> None:
     time, began, free = Time(), threading.Event(), threading.Event()
-    pool = Threads(1, ticks=time.ticks)
+    pool = Workers(1, ticks=time.ticks)
 
     def hang() -> None:
         began.set()
@@ -212,12 +212,12 @@ def test_a_call_that_hangs_shows_its_age_and_an_idle_pool_none() -> None:
     time.seconds += 100
     behind = pool.submit(lambda: None)
     time.seconds += 200
-    assert pool.oldest() == 300
+    assert pool.load().oldest == 300
     free.set()
     hung.result(60)
     behind.result(60)
     pool.shutdown()
-    assert pool.oldest() == 0
+    assert pool.load().oldest == 0
 
 
 @runs

@@ -1,6 +1,7 @@
 """Receipts of what the controller does: each deleted directory is in exactly one, wherever the controller dies."""
 
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,13 +12,14 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.compaction import TableCompactionStatus
-from compaction_operator.api.config import Receipts, Volume
+from compaction_operator.api.config import Receipts, Volume, Warehouse
 from compaction_operator.cleanup.quarantine import QUARANTINE, quarantine_name
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.resources import Cleanup, ResourceKind
 from compaction_operator.controller.work import Work
 from compaction_operator.receipts import Kind, Receipt, ledger, stored, verify
 from compaction_operator.storage import LocalStorage, NotFoundError, Storage, StorageError
+from tests.support.metastore import FakeMetastore
 from tests.support.object_store import ObjectStore
 from tests.unit.cleanup.support import DiedError, make_directory, names
 from tests.unit.controller.sandbox import (
@@ -25,6 +27,7 @@ from tests.unit.controller.sandbox import (
     DELTAS,
     NOON,
     Sandbox,
+    cleanup,
     compaction,
     compaction_raw,
     condition,
@@ -513,3 +516,33 @@ def test_receipts_need_a_place_that_the_controller_has() -> None:
         assert model.model_validate(raw | {"receipts": {"location": location}}).receipts
     bucket = {"receipts": {"location": "s3a://audit/receipts"}, "stores": {"s3": {}}}
     assert model.model_validate(raw | bucket).receipts
+
+
+def test_a_store_that_hangs_when_it_is_opened_holds_up_no_other_warehouse(tmp_path: Path) -> None:
+    """A login may take its time."""
+    kept = {"receipts": Receipts(location=str(tmp_path / "receipts"))}
+    lake = CONFIG.warehouses[0].model_copy(update=kept)
+    config = CONFIG.model_copy(update={"warehouses": (lake, lake.model_copy(update={"name": "pond"}))})
+    opening, over, done = threading.Event(), threading.Event(), threading.Event()
+
+    def stores(warehouse: Warehouse) -> Callable[[str], Storage]:
+        def opened(location: str) -> Storage:
+            if warehouse.name == "pond":
+                opening.set()
+                over.wait()
+            return LocalStorage()
+
+        return opened
+
+    work = Work(config, clock=lambda: NOON, connect=lambda _: FakeMetastore().client(), stores=stores)
+
+    def close(warehouse: str) -> None:
+        work.close_receipts(cleanup(warehouse=warehouse))
+        done.set()
+
+    threading.Thread(target=close, args=("pond",), daemon=True).start()
+    assert opening.wait(30)
+    threading.Thread(target=close, args=("lake",), daemon=True).start()
+    answered = done.wait(10)
+    over.set()
+    assert answered

@@ -1,12 +1,18 @@
 """The configuration file, and how kopf is set up."""
 
+import asyncio
+import os
+import threading
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 import kopf
 import pytest
 
+from compaction_operator.controller import app
 from compaction_operator.controller.app import _watched, load_config, operator_settings, register, run
+from compaction_operator.controller.election import Election
+from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.history import WentBackError
 from compaction_operator.controller.loop import Controller
 from tests.unit.controller.sandbox import Sandbox, compaction_raw, runs
@@ -77,6 +83,7 @@ def test_a_pool_of_each_warehouse(tmp_path: Path, text: str) -> None:
         ),
         (TWIN, "queue.pool: warehouses lake and pond cannot both take entries of k8s"),
         (GOOD + "colour: blue\n", "colour"),
+        (GOOD + "leaderElection: {}\n", "leaderElection.lease"),
         (GOOD.replace("name: lake", "title: lake"), "(and 1 more problems)"),
     ],
 )
@@ -92,6 +99,13 @@ def test_a_bad_file_is_one_line_and_code_two(
     assert said.count("\n") == 1
     assert str(path) in said
     assert named in said
+
+
+def test_a_lease_needs_a_namespace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(str(write(tmp_path, GOOD + "leaderElection: {lease: operator}\n")))
+    assert stopped.value.code == 2
+    assert "leaderElection: the lease lies in the pod's namespace, and this is no pod" in capsys.readouterr().err
 
 
 def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,3 +162,72 @@ async def test_only_events_are_handled() -> None:
     assert len(registry._watching.get_all_handlers()) == 5
     for others in (registry._changing, registry._spawning, registry._indexing, registry._webhooks):
         assert not others.get_all_handlers()
+
+
+class Left(SystemExit):
+    """The process has ended."""
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_the_lease_is_given_back_once_no_call_runs(monkeypatch: pytest.MonkeyPatch, hangs: bool) -> None:
+    """While one does, the lease must expire: the call may change something as long as the process lives."""
+
+    def leave(code: int) -> NoReturn:
+        raise Left(code)
+
+    class Given:
+        back = False
+
+        def release(self) -> None:
+            assert all(load.busy == 0 for _, _, load in pools.loads())
+            self.back = True
+
+    monkeypatch.setattr(os, "_exit", leave)
+    monkeypatch.setattr(app, "STOP_SECONDS", 0.01 if hangs else 30.0)
+    pools, given = Pools.of(["lake"], kube=1, tables=1, preflights=1, polling=1, deletion=1), Given()
+    begun, over = threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        over.wait(30 if hangs else 0.2)
+
+    pools.of_warehouse("lake").deletion.submit(call)
+    assert begun.wait(30)
+    with pytest.raises(Left) as left:
+        app._leave(7, pools, cast(Election, given))
+    over.set()
+    assert (left.value.code, given.back) == (7, not hangs)
+
+
+@pytest.mark.parametrize(
+    ("ends", "code"), [(None, 0), (SystemExit(0), 0), (SystemExit(1), 1), (SystemExit("no"), 1), (OSError("no"), 1)]
+)
+def test_the_exit_code_is_that_of_the_loop(ends: BaseException | None, code: int) -> None:
+    def work() -> None:
+        if ends:
+            raise ends
+
+    assert app._exit_code(work) == code
+
+
+@runs
+async def test_no_task_goes_on_after_the_loop() -> None:
+    """On SIGTERM a step that waits for a metastore takes no further step."""
+    box = Sandbox()
+    await box.start()
+    waiting = asyncio.Event()
+
+    async def step() -> None:
+        waiting.set()
+        await asyncio.sleep(3600)
+
+    running = asyncio.create_task(box.controller.run())
+    await asyncio.sleep(0)
+    box.controller._start(step())
+    await waiting.wait()
+    (begun,) = [task for task in box.controller._tasks if not task.done()]
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    with pytest.raises(asyncio.CancelledError):
+        await begun

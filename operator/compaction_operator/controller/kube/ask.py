@@ -1,6 +1,9 @@
 """Questions of people to a running controller: through the API server's proxy to its Service, or at its address."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from http import HTTPStatus
 from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
@@ -9,9 +12,11 @@ from urllib.request import urlopen
 from pydantic import TypeAdapter, ValidationError
 
 from compaction_operator.api.why import PATH, Explanation
-from compaction_operator.controller.kube.client import TIMEOUT, KubeError, connect, message_of
+from compaction_operator.controller.kube.client import TIMEOUT, KubeError, NotReadyError, connect, message_of
 from compaction_operator.errors import OperatorError
 
+TRIES, PAUSE = 20, 0.25
+"""How often a controller is asked that cannot answer: behind one address, each try may reach another replica."""
 PORT = "metrics"
 """The port of the operator's Service, by its name."""
 
@@ -22,17 +27,31 @@ class AskError(OperatorError):
     """A controller could not be asked, or refused the question."""
 
 
+class StandbyError(AskError):
+    """The controller that was asked does not lead, or has not read the policies yet."""
+
+
 def ask(query: Mapping[str, str], *, operator: str, url: str | None) -> list[Explanation]:
     """Return what a controller answers at its address `url`, or else as the Service `operator` (namespace/name).
 
     Raises AskError, which says what to do about it.
     """
     where = url or f"Service {operator}"
-    body = _at(url, query) if url else _of_service(operator, query)
+    body = _answer(partial(_at, url, query) if url else partial(_of_service, operator, query))
     try:
         return _ANSWERS.validate_json(body)
     except ValidationError as error:
         raise AskError(f"{where} does not answer as a controller of this version does") from error
+
+
+def _answer(call: Callable[[], bytes]) -> bytes:
+    """Ask until a replica answers that leads: a standby has read no policies."""
+    for _ in range(TRIES - 1):
+        try:
+            return call()
+        except StandbyError:
+            time.sleep(PAUSE)
+    return call()
 
 
 def _of_service(operator: str, query: Mapping[str, str]) -> bytes:
@@ -42,7 +61,7 @@ def _of_service(operator: str, query: Mapping[str, str]) -> bytes:
     try:
         return connect().ask_service(namespace, f"{service}:{PORT}", PATH, query)
     except KubeError as error:
-        raise AskError(f"Service {operator}: {error}") from error
+        raise _refusal(f"Service {operator}: {error}", standby=isinstance(error, NotReadyError)) from error
 
 
 def _at(url: str, query: Mapping[str, str]) -> bytes:
@@ -54,6 +73,11 @@ def _at(url: str, query: Mapping[str, str]) -> bytes:
             return body
     except HTTPError as error:
         with error:
-            raise AskError(f"{url}: {message_of(error.read().decode(errors='replace'))}") from error
+            message = f"{url}: {message_of(error.read().decode(errors='replace'))}"
+            raise _refusal(message, standby=error.code == HTTPStatus.SERVICE_UNAVAILABLE) from error
     except (OSError, HTTPException, ValueError) as error:
         raise AskError(f"{url}: {error}") from error
+
+
+def _refusal(message: str, *, standby: bool) -> AskError:
+    return StandbyError(message) if standby else AskError(message)

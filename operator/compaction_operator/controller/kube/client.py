@@ -17,6 +17,7 @@ from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.events import COMPONENT
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.errors import OperatorError
+from compaction_operator.permit import Permit, always
 
 Raw = dict[str, Any]
 
@@ -44,6 +45,10 @@ class ConflictError(KubeError):
 
 class GoneError(KubeError):
     """The object does not exist, or no longer exists."""
+
+
+class NotReadyError(KubeError):
+    """The API server, or the service behind its proxy, says that it cannot answer now."""
 
 
 class ResourceExistsError(KubeError):
@@ -161,19 +166,19 @@ class Kube:
 
     def create_job(self, manifest: Raw) -> Raw:
         """Create a Job and return it. Raises ResourceExistsError."""
-        return _raw(self._batch.create_namespaced_job, manifest["metadata"]["namespace"], manifest)
+        return raw_answer(self._batch.create_namespaced_job, manifest["metadata"]["namespace"], manifest)
 
     def delete_job(self, namespace: str, name: str) -> None:
         """Delete a Job; its pods are deleted in the background. Raises GoneError.
 
         NB: without a propagation policy, batch/v1 would orphan its pods.
         """
-        _raw(self._batch.delete_namespaced_job, name, namespace, propagation_policy="Background")
+        raw_answer(self._batch.delete_namespaced_job, name, namespace, propagation_policy="Background")
 
     def get_job(self, namespace: str, name: str) -> Raw | None:
         """Return a Job, or None if none has that name."""
         try:
-            return _raw(self._batch.read_namespaced_job, name, namespace)
+            return raw_answer(self._batch.read_namespaced_job, name, namespace)
         except GoneError:
             return None
 
@@ -186,18 +191,18 @@ class Kube:
         return self._pods(namespace, EXECUTORS)
 
     def _pods(self, namespace: str, selector: str) -> list[Raw]:
-        items: list[Raw] = _raw(self._core.list_namespaced_pod, namespace, label_selector=selector)["items"]
+        items: list[Raw] = raw_answer(self._core.list_namespaced_pod, namespace, label_selector=selector)["items"]
         return items
 
     def list_refusals(self, namespace: str, job: str) -> list[Raw]:
         """Return the events that say why a Job could not create its pod."""
         about = f"involvedObject.kind=Job,involvedObject.name={job},reason=FailedCreate"
-        items: list[Raw] = _raw(self._core.list_namespaced_event, namespace, field_selector=about)["items"]
+        items: list[Raw] = raw_answer(self._core.list_namespaced_event, namespace, field_selector=about)["items"]
         return items
 
     def create_event(self, event: Raw) -> None:
         """Create a core/v1 Event."""
-        _raw(self._core.create_namespaced_event, event["metadata"]["namespace"], event)
+        raw_answer(self._core.create_namespaced_event, event["metadata"]["namespace"], event)
 
     def ask_service(self, namespace: str, service: str, path: str, query: Mapping[str, str]) -> bytes:
         """Return what a service answers, through the API server; `service` is its name and port, as `name:port`.
@@ -218,8 +223,27 @@ class Kube:
         return body
 
 
-def connect() -> Kube:
-    """Connect to the cluster that this process runs in, or else to the one that kubeconfig names.
+def connect(*, permit: Permit = always) -> Kube:
+    """Connect as `configuration` says. `permit` is asked before each request that changes something."""
+    settings = configuration()
+    settings.connection_pool_maxsize = THREADS
+    return Kube(_permitted(client.ApiClient(settings), permit))
+
+
+def _permitted(api: client.ApiClient, permit: Permit) -> client.ApiClient:
+    request = api.request
+
+    def permitted(method: str, *args: Any, **options: Any) -> Any:
+        if method != "GET":
+            permit()
+        return request(method, *args, **options)
+
+    api.request = permitted
+    return api
+
+
+def configuration() -> client.Configuration:
+    """Return how to reach the cluster that this process runs in, or else the one that kubeconfig names.
 
     Raises KubeError if there is neither.
     """
@@ -230,9 +254,7 @@ def connect() -> Kube:
             config.load_kube_config()
         except config.ConfigException as error:
             raise KubeError(f"no cluster is configured: {error}") from error
-    configuration = client.Configuration.get_default_copy()
-    configuration.connection_pool_maxsize = THREADS
-    return Kube(client.ApiClient(configuration))
+    return client.Configuration.get_default_copy()
 
 
 def own_namespace() -> str:
@@ -240,15 +262,16 @@ def own_namespace() -> str:
     return OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.exists() else ""
 
 
-def _raw(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:
+def raw_answer(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:
+    """Return the object that a method of the package answers, as it came. Raises KubeError."""
     response = _call(method, *args, _preload_content=False, **options)
     found: Raw = json.loads(response.data)
     return found
 
 
-def _call(method: Callable[..., Any], *args: Any, **options: Any) -> Any:
+def _call(method: Callable[..., Any], *args: Any, timeout: tuple[float, float] = TIMEOUT, **options: Any) -> Any:
     try:
-        return method(*args, _request_timeout=TIMEOUT, **options)
+        return method(*args, _request_timeout=timeout, **options)
     except ApiException as error:
         raise _translated(error) from error
     except HTTPError as error:
@@ -259,6 +282,8 @@ def _translated(error: ApiException) -> KubeError:
     message = f"{error.status} {error.reason}: {message_of(error.body)}"
     if error.status == 404:
         return GoneError(message)
+    if error.status == 503:
+        return NotReadyError(message)
     if error.status == 409:
         return ResourceExistsError(message) if "AlreadyExists" in str(error.body) else ConflictError(message)
     return KubeError(message)

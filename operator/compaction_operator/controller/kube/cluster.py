@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -29,8 +30,8 @@ from compaction_operator.controller.kube.resources import (
     read_compaction,
     read_policy,
 )
-from compaction_operator.controller.kube.threads import Threads
 from compaction_operator.controller.kube.times import Clock
+from compaction_operator.controller.kube.workers import Load, Workers
 from compaction_operator.logs import set_subject
 
 log = logging.getLogger(__name__)
@@ -74,26 +75,41 @@ class Pools:
         """Create pools of these sizes; threads start on first use."""
 
         def make() -> WarehousePools:
-            return WarehousePools(*(Threads(size) for size in (tables, preflights, polling, deletion, 1)))
+            return WarehousePools(*(Workers(size) for size in (tables, preflights, polling, deletion, 1)))
 
-        return cls(Threads(kube), {name: make() for name in warehouses}, make())
+        return cls(Workers(kube), {name: make() for name in warehouses}, make())
 
     def of_warehouse(self, name: str) -> WarehousePools:
         """Return a warehouse's pools."""
         return self._warehouses.get(name, self._others)
 
-    def oldest_calls(self) -> Iterator[tuple[tuple[str, str], float]]:
-        """Yield for each pool its warehouse (empty: the API server) and name, and the age of its oldest call."""
+    def loads(self) -> Iterator[tuple[str, str, Load]]:
+        """Yield for each pool its warehouse (empty: the API server), its name, and what it does now."""
         pools = [("", "kube", self.kube)]
         pools += [(name, *own) for name, mine in self._warehouses.items() for own in mine._asdict().items()]
-        for warehouse, name, threads in pools:
-            if isinstance(threads, Threads):
-                yield (warehouse, name), threads.oldest()
+        for warehouse, name, pool in pools:
+            if isinstance(pool, Workers):
+                yield warehouse, name, pool.load()
 
     def shut_down(self) -> None:
         """Start nothing new and wait for nothing: running calls can be repeated."""
-        for pool in chain([self.kube], self._others, *self._warehouses.values()):
+        for pool in self._all():
             pool.shutdown(wait=False, cancel_futures=True)
+
+    def end(self, within: float) -> bool:
+        """Start nothing new; return whether all running calls end within so many seconds."""
+        self.shut_down()
+        waiting = threading.Thread(target=self._await_all, daemon=True)
+        waiting.start()
+        waiting.join(within)
+        return not waiting.is_alive()
+
+    def _await_all(self) -> None:
+        for pool in self._all():
+            pool.shutdown()
+
+    def _all(self) -> Iterator[Executor]:
+        return chain([self.kube], self._others, *self._warehouses.values())
 
 
 async def run_in(pool: Executor, function: Callable[P, R], *args: P.args, **options: P.kwargs) -> R:

@@ -25,6 +25,7 @@ from botocore.loaders import Loader, create_loader
 from botocore.utils import parse_timestamp
 
 from compaction_operator.api.stores import S3Connection
+from compaction_operator.permit import Permit, always
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -53,10 +54,11 @@ class Pace:
         return tuple(0.1 * 4**number for number in range(self.attempts - 1))
 
 
-def make_client(settings: S3Connection, pace: Pace) -> "S3Client":
+def make_client(settings: S3Connection, pace: Pace, *, permit: Permit = always) -> "S3Client":
     """Return a client, which is thread-safe. Raises botocore's errors for settings that cannot be used.
 
-    Checksums are Content-MD5, which every store checks: botocore's own are unknown to some.
+    `permit` is asked before each attempt of each request. Checksums are Content-MD5, which every store checks:
+    botocore's own are unknown to some.
     """
     session = botocore.session.Session()
     session.register_component("data_loader", _descriptions())
@@ -77,6 +79,7 @@ def make_client(settings: S3Connection, pace: Pace) -> "S3Client":
     client: S3Client = boto3.Session(botocore_session=session).client(
         "s3", region_name=settings.region, endpoint_url=settings.endpoint, verify=settings.ca_file, config=config
     )
+    client.meta.events.register("before-send.s3", lambda **_: permit())
     return client
 
 

@@ -18,6 +18,7 @@ from botocore.exceptions import (
 )
 
 from compaction_operator.api.stores import S3Connection
+from compaction_operator.permit import Permit, always
 from compaction_operator.storage.base import AlreadyExistsError, NotFoundError, StorageError
 from compaction_operator.storage.s3.client import Pace, make_client
 from compaction_operator.storage.uri import S3_SCHEME, Location
@@ -109,12 +110,12 @@ class Page:
 class Bucket:
     """The objects of a bucket. Thread-safe. Every method raises StorageError."""
 
-    def __init__(self, name: str, settings: S3Connection, pace: Pace) -> None:
+    def __init__(self, name: str, settings: S3Connection, pace: Pace, *, permit: Permit = always) -> None:
         self.name = name
         self.settings = settings
         self._pauses = pace.pauses
         with naming(self.uri(""), "connect"):
-            self.client: S3Client = make_client(settings, pace)
+            self.client: S3Client = make_client(settings, pace, permit=permit)
 
     def uri(self, key: str) -> str:
         """Return the URI of a key, for messages."""

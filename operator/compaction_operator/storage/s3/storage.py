@@ -5,6 +5,7 @@ from itertools import islice
 
 from compaction_operator.acid.listing import Listing
 from compaction_operator.api.stores import S3, S3Connection
+from compaction_operator.permit import Permit, always
 from compaction_operator.storage.base import (
     Abilities,
     Entries,
@@ -22,13 +23,13 @@ from compaction_operator.storage.silence import list_side_by_side
 from compaction_operator.storage.uri import Location
 
 
-def connect(bucket: str, settings: S3 | None, pace: Pace | None = None) -> "S3Storage":
+def connect(bucket: str, settings: S3 | None, pace: Pace | None = None, *, permit: Permit = always) -> "S3Storage":
     """Return the storage of a bucket. Without settings it is AWS's, and the environment says who asks.
 
-    Raises StorageError for settings that cannot be used.
+    `permit` is asked before each request. Raises StorageError for settings that cannot be used.
     """
     connection = settings.bucket(bucket) if settings else S3Connection()
-    return S3Storage(Bucket(bucket, connection, pace or Pace()))
+    return S3Storage(Bucket(bucket, connection, pace or Pace(), permit=permit))
 
 
 class S3Storage:
