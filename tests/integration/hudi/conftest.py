@@ -19,6 +19,7 @@ NEWEST = {"1.0.2": "8", "1.2.0": "9"}
 BOTH_ORDERINGS = pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
 
 MakeTable = Callable[..., SmallTable]
+Shared = Callable[[str, Callable[[Path], SmallTable]], SmallTable]
 MakeOtherClient = Callable[..., OtherClient]
 
 
@@ -55,20 +56,33 @@ def hudi(request: pytest.FixtureRequest) -> Iterator[HudiSession]:
 
 
 @pytest.fixture(scope="package")
-def seeds(hudi: HudiSession, tmp_path_factory: pytest.TempPathFactory) -> MakeTable:
-    """Make a table of each kind once: a base file and four log files. The third log file contains late rows."""
+def shared(hudi: HudiSession, tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    """Write a table once for all tests that take a copy of it, by its name. A table holds no absolute path."""
     folder = tmp_path_factory.mktemp(f"hudi-{hudi.version}")
-    made: dict[tuple[Ordering, str], SmallTable] = {}
+    made: dict[str, SmallTable] = {}
+
+    def share(name: str, write: Callable[[Path], SmallTable]) -> SmallTable:
+        if name not in made:
+            made[name] = write(folder / name)
+        return made[name]
+
+    return share
+
+
+@pytest.fixture(scope="package")
+def seeds(hudi: HudiSession, shared: Shared) -> MakeTable:
+    """Make a table of each kind once: a base file and four log files. The third log file contains late rows."""
 
     def seed(ordering: Ordering, version: str) -> SmallTable:
-        if (ordering, version) not in made:
+        def write(location: Path) -> SmallTable:
             options = {"hoodie.write.table.version": version}
-            table = SmallTable(hudi.spark, folder / f"{ordering}-{version}", ordering=ordering, options=options)
+            table = SmallTable(hudi.spark, location, ordering=ordering, options=options)
             table.upsert(range(200), 10)
             for ids, ts in ((range(60), 20), (range(20, 80), 30), (range(40, 70), 15), (range(50, 90), 40)):
                 table.upsert(ids, ts)
-            made[ordering, version] = table
-        return made[ordering, version]
+            return table
+
+        return shared(f"{ordering}-{version}", write)
 
     return seed
 

@@ -16,7 +16,7 @@ from compaction_operator.hudi import Plan
 from compaction_operator.hudi.errors import HudiLockError
 from compaction_operator.hudi.jvm import writes
 from tests.integration.hudi import other_client as by_hand
-from tests.integration.hudi.conftest import MakeOtherClient
+from tests.integration.hudi.conftest import MakeOtherClient, Shared
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 from tests.integration.hudi.test_locks import client_of
 
@@ -25,12 +25,16 @@ EACH_TIME = {"hoodie.log.compaction.blocks.threshold": "2", "hoodie.compact.inli
 
 
 @pytest.fixture
-def listed(hudi: HudiSession, tmp_path: Path) -> SmallTable:
+def listed(hudi: HudiSession, shared: Shared, tmp_path: Path) -> SmallTable:
     """A table of a base file and three log files that readers find by its metadata table."""
-    table = SmallTable(hudi.spark, tmp_path / "listed", options=BY_METADATA)
-    for ids, ts in ((range(60), 10), (range(20), 20), (range(10, 30), 30), (range(5, 15), 15)):
-        table.upsert(ids, ts)
-    return table
+
+    def write(location: Path) -> SmallTable:
+        table = SmallTable(hudi.spark, location, options=BY_METADATA)
+        for ids, ts in ((range(60), 10), (range(20), 20), (range(10, 30), 30), (range(5, 15), 15)):
+            table.upsert(ids, ts)
+        return table
+
+    return shared("listed", write).copy_to(tmp_path / "listed")
 
 
 @pytest.mark.parametrize("kind", [LOG_COMPACTION, COMPACTION])

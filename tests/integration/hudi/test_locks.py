@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -12,9 +13,10 @@ from sandbox.hudi.zookeeper import LOCK_KEY
 
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.request import Reason
-from compaction_operator.hudi import Block, Operation, read_table, write_options
+from compaction_operator.hudi import Action, Block, Instant, Operation, Plan, State, read_table, write_options
 from compaction_operator.hudi.errors import HudiLockError
 from compaction_operator.hudi.jvm import HudiClient
+from compaction_operator.hudi.jvm.planner import DRAFTS
 from compaction_operator.storage import open_storage
 from tests.integration.hudi.job import LOG_COMPACTION, Jobs
 from tests.integration.hudi.other_client import SHARED
@@ -25,10 +27,6 @@ OPTIONS = {
     "hoodie.write.lock.client.num_retries": "1",
     "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
 }
-
-
-class KilledError(Exception):
-    """Stands for the end of the process."""
 
 
 def client_of(hudi: HudiSession, table: SmallTable, locks: dict[str, str]) -> AbstractContextManager[HudiClient]:
@@ -65,10 +63,14 @@ def test_without_a_lock_key_writers_and_jobs_have_the_same_lock(
     table.check("after the next attempt")
 
 
-def test_a_plan_is_narrowed_under_the_lock_before_anybody_sees_it(
-    hudi: HudiSession, table: SmallTable, locks: dict[str, str]
+@pytest.mark.parametrize("writes", [1, DRAFTS])
+def test_a_plan_is_drafted_without_the_lock_and_saved_narrow_under_it_if_the_timeline_is_the_same(
+    hudi: HudiSession, table: SmallTable, locks: dict[str, str], monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
-    before = timeline(table.location)
+    """After DRAFTS writes in a row the last draft is made under the lock, too."""
+    own = HudiClient._save
+    drafted: list[tuple[int, bool]] = []
+    saved: list[bool] = []
 
     def lock_is_free() -> bool:
         try:
@@ -77,12 +79,22 @@ def test_a_plan_is_narrowed_under_the_lock_before_anybody_sees_it(
         except HudiLockError:
             return False
 
-    def killed(operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
-        assert timeline(table.location) == before
-        if lock_is_free():
-            return operation.blocks
-        raise KilledError
+    def save(client: HudiClient, *draft: Any, owner: str) -> Plan:
+        saved.append(lock_is_free())
+        assert not [name for name in timeline(table.location) if "logcompaction" in name]
+        return own(client, *draft, owner=owner)
 
-    with client_of(hudi, table, locks) as client, pytest.raises(KilledError):
-        client.plan_log_compaction(owner="team/uid/1", choose=killed, beside=False)
-    assert timeline(table.location) == before
+    def choose(operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
+        drafted.append((len(operation.blocks), lock_is_free()))
+        if len(drafted) <= writes:
+            table.upsert(range(20), 50)
+        return operation.blocks[-2:]
+
+    monkeypatch.setattr(HudiClient, "_save", save)
+    with client_of(hudi, table, locks) as client:
+        plan = client.plan_log_compaction(owner="team/uid/1", choose=choose, beside=False)
+        assert plan is not None
+        assert client.plan_of(Instant(plan.instant, Action.LOG_COMPACTION, State.REQUESTED)) == plan
+    assert drafted == [(4 + number, number < DRAFTS) for number in range(writes + 1)]
+    assert saved == [False]
+    assert len(plan.log_files) == 2

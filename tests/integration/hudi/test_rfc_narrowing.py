@@ -10,6 +10,7 @@ from compaction_operator.driver.hudi import flow
 from tests.integration.hudi import other_client as by_hand
 from tests.integration.hudi.conftest import MakeOtherClient, MakeTable
 from tests.integration.hudi.dying import writer_dies
+from tests.integration.hudi.headers import read_alike
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 
 THRESHOLD = "hoodie.log.compaction.blocks.threshold"
@@ -164,6 +165,7 @@ def test_blocks_of_changed_columns_only_are_left_alone(hudi: HudiSession, table:
     table.check("before")
     instants = [block.instant for block in log_blocks(hudi, table.location)]
     assert len(instants) == 6
+    assert [file.partial for file in read_alike(hudi, table.location)] == [False] * 4 + [True] * 2
     result = jobs.run(table, LOG_COMPACTION, options=TWO)
     wanted = [] if hudi.version == "1.0.2" else instants[:4]
     assert [block.merged for block in merged_blocks(hudi, table.location)] == [frozenset(wanted)] * bool(wanted), result

@@ -1,5 +1,7 @@
 """RFC-48: when a log compaction is planned, what is left out of the plan, and what the timeline shows of it."""
 
+from pathlib import Path
+
 import pytest
 from sandbox.hudi.look import actions, merged_blocks, timeline
 from sandbox.hudi.session import HudiSession
@@ -7,7 +9,7 @@ from sandbox.hudi.table import SmallTable
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
-from tests.integration.hudi.conftest import MakeOtherClient, MakeTable
+from tests.integration.hudi.conftest import MakeOtherClient, MakeTable, Shared
 from tests.integration.hudi.job import Jobs
 from tests.integration.hudi.other_client import CLUSTERING, COMPACTION, LOG_COMPACTION
 
@@ -60,22 +62,26 @@ def test_writers_make_log_compactions_only_if_configured(make_table: MakeTable) 
     assert [name for name in timeline(table.location) if "logcompaction" in name]
 
 
-def two_groups(hudi: HudiSession, table: SmallTable) -> SmallTable:
-    """Return a table whose file group of folder `a` has two log files and that of `b` none."""
-    made = SmallTable(hudi.spark, table.location.parent / "two-groups", partitioned=True)
-    made.upsert(range(100), 10, part="a")
-    made.upsert(range(100, 200), 10, part="b")
-    made.upsert(range(30), 20, part="a")
-    made.upsert(range(20, 50), 15, part="a")
-    return made
+@pytest.fixture
+def groups(hudi: HudiSession, shared: Shared, tmp_path: Path) -> SmallTable:
+    """A table whose file group of folder `a` has two log files and that of `b` none."""
+
+    def write(location: Path) -> SmallTable:
+        made = SmallTable(hudi.spark, location, partitioned=True)
+        made.upsert(range(100), 10, part="a")
+        made.upsert(range(100, 200), 10, part="b")
+        made.upsert(range(30), 20, part="a")
+        made.upsert(range(20, 50), 15, part="a")
+        return made
+
+    return shared("two-groups", write).copy_to(tmp_path / "groups")
 
 
 @pytest.mark.parametrize("action", [LOG_COMPACTION, COMPACTION, CLUSTERING])
 def test_file_groups_of_a_pending_plan_are_left_out(
-    hudi: HudiSession, table: SmallTable, other_client: MakeOtherClient, jobs: Jobs, action: str
+    hudi: HudiSession, groups: SmallTable, other_client: MakeOtherClient, jobs: Jobs, action: str
 ) -> None:
     """By the operator's job: 1.2.0 itself plans nothing on the whole table while a log compaction is pending."""
-    groups = two_groups(hudi, table)
     pending = other_client(groups, TWO | {"hoodie.clustering.plan.strategy.partition.regex.pattern": "a"}).schedule(
         action
     )
