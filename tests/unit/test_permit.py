@@ -1,7 +1,9 @@
 """Right before each change outside itself a process asks whether it may: one that lost its lease changes nothing."""
 
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import kubernetes
@@ -131,3 +133,25 @@ def test_the_api_server_is_asked_but_not_changed(monkeypatch: pytest.MonkeyPatch
     for change in changes:
         with pytest.raises(EndedError):
             change()
+
+
+def test_the_api_server_gets_one_request_for_each_permit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may hang up after it has done what was asked; a repetition could come much later."""
+    asked: list[str] = []
+
+    class HangsUp(BaseHTTPRequestHandler):
+        def do_DELETE(self) -> None:
+            asked.append(self.path)
+            self.close_connection = True
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), HangsUp) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        host = kubernetes.client.Configuration(host=f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(kube_client, "configuration", lambda: host)
+        with pytest.raises(KubeError):
+            connect(permit=Lease(1).require).delete_job("ns", "job")
+        server.shutdown()
+    assert len(asked) == 1

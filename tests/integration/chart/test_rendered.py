@@ -118,10 +118,9 @@ def test_alerts_and_dashboard_are_left_out(metrics: Mapping[str, Any]) -> None:
 
 
 def test_two_replicas_share_nothing_that_ends_both() -> None:
-    """A rollout starts a third one first, and a drain leaves one. They prefer two nodes, if values say nothing."""
+    """A drain leaves one. They prefer two nodes, if values say nothing."""
     objects = rendered({})
     spec = objects["Deployment", SYSTEM, RELEASE]["spec"]
-    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
     budget = objects["PodDisruptionBudget", SYSTEM, RELEASE]["spec"]
     assert (spec["replicas"], budget["maxUnavailable"]) == (2, 1)
     (preferred,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"].values()
@@ -132,10 +131,16 @@ def test_two_replicas_share_nothing_that_ends_both() -> None:
     assert given == own
 
 
-def test_one_replica_is_ended_before_the_next_one_starts() -> None:
-    """With a budget no node could be drained; without a lease there is no right to one."""
-    objects = rendered({"replicas": 1, "leaderElection": {"enabled": False}})
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_controllers_with_old_values_end_before_new_ones_start(replicas: int) -> None:
+    """Else one with the old values could go on deleting after an upgrade that suspends deletion."""
+    objects = rendered({"replicas": replicas})
     assert objects["Deployment", SYSTEM, RELEASE]["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_one_replica_has_no_budget_and_without_an_election_no_lease() -> None:
+    """With a budget no node could be drained."""
+    objects = rendered({"replicas": 1, "leaderElection": {"enabled": False}})
     assert not [key for key in objects if key[0] == "PodDisruptionBudget" or key[2].endswith("-election")]
     assert configuration(objects).leader_election is None
 

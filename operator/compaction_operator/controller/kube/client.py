@@ -8,6 +8,7 @@ from typing import Any
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
+from urllib3.util import Retry
 
 from compaction_operator.api import cleanup as cleanup_api
 from compaction_operator.api import compaction as compaction_api
@@ -224,8 +225,12 @@ class Kube:
 
 
 def connect(*, permit: Permit = always) -> Kube:
-    """Connect as `configuration` says. `permit` is asked before each request that changes something."""
+    """Connect as `configuration` says. `permit` is asked before each request that changes something.
+
+    NB: urllib3 would send such a request up to four times after one question.
+    """
     settings = configuration()
+    settings.retries = Retry(3, connect=0, allowed_methods=("GET",))
     settings.connection_pool_maxsize = THREADS
     return Kube(_permitted(client.ApiClient(settings), permit))
 
