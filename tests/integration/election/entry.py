@@ -60,7 +60,8 @@ class Recorder:
             if stops:
                 stop.rename(self._folder / "stopped")
         if stops:
-            os.killpg(0, signal.SIGSTOP)
+            # NB: to this thread, which so goes no further. One to the process may be delivered a moment later.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 
     def _note(self, label: str, *, after: bool) -> None:
         with (self._folder / STEPS).open("a") as file:
