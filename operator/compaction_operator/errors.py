@@ -33,6 +33,7 @@ and UnknownWarehouse, and the names of other exceptions.
             GoneError
             NotReadyError
             ResourceExistsError
+        LogFormatError
         MetastoreError                  DriverFailed
             LockLost                    LockLost
             MetastoreUnavailable        MetastoreUnavailable

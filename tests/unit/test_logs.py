@@ -212,10 +212,9 @@ def test_the_controller_writes_as_its_configuration_says(
 ) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("{warehouses: [], profiles: [], log: {format: Json}}")
-    monkeypatch.setattr(app, "connect", lambda: None)
     monkeypatch.setattr(app, "_controller", lambda *_: (None, None))
-    monkeypatch.setattr(app, "register", lambda *_: None)
-    monkeypatch.setattr("kopf.run", lambda **_: log.info("ready"))
+    monkeypatch.setattr(app, "_lead", lambda *_: log.info("ready"))
+    monkeypatch.setattr(app, "_leave", lambda *_: None)
     app.run(str(path))
     assert json.loads(root.stream.getvalue())["message"] == "ready"
 

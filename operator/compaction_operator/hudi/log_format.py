@@ -9,6 +9,8 @@ import struct
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from compaction_operator.errors import OperatorError
+
 MAGIC = b"#HUDI#"
 VERSION = 1
 
@@ -33,7 +35,7 @@ _LARGEST_HEADER = 64 << 20
 """Bytes of one value of a header. NB: the schema is one."""
 
 
-class LogFormatError(Exception):
+class LogFormatError(OperatorError):
     """A log file is not as HoodieLogFormatWriter writes it, such as one that was cut off. Ask Hudi's own reader."""
 
 
