@@ -15,8 +15,9 @@ MAGIC = b"#HUDI#"
 VERSION = 1
 
 COMMAND, DELETE = 0, 1
-KINDS = range(7)
-"""The kinds of blocks by their numbers in HoodieLogBlockType; the rest holds data, changes, or is corrupt."""
+KINDS = frozenset({COMMAND, DELETE, 3, 4, 5, 6})
+"""The kinds of blocks by their numbers in HoodieLogBlockType; the rest holds data or changes. 2 is a corrupt block:
+Hudi's reader makes it of what it cannot read, and no writer writes it."""
 
 DELETES_VERSION = 3
 UNKNOWN = -1
@@ -69,10 +70,12 @@ def read_headers(file: BinaryIO) -> tuple[tuple[Header, ...], int]:
         if magic != MAGIC or version != VERSION or kind not in KINDS or count < 0:
             raise LogFormatError(f"no block of a known kind at {position}")
         end = position + _BEFORE_SIZE + length
+        if end > size:
+            raise LogFormatError(f"the file ends within the block at {position}")
         entries = dict(_entry(file) for _ in range(count))
         if file.tell() > end - 2 * _SIZE.size:
             raise LogFormatError(f"the header of the block at {position} is longer than the block")
-        found.append(_header(kind, entries, _ordering_type(file) if kind == DELETE else None))
+        found.append(_header(kind, entries, _ordering_type(file, end) if kind == DELETE else None))
         file.seek(end - _SIZE.size)
         if _SIZE.unpack(_read(file, _SIZE.size)) != (length + len(MAGIC),):
             raise LogFormatError(f"the block at {position} has two sizes")
@@ -98,8 +101,8 @@ def _header(kind: int, entries: dict[int, str], deletes: int | None) -> Header:
     )
 
 
-def _ordering_type(file: BinaryIO) -> int:
-    """Return the type of the first deleted key's ordering value, from the place right after the block's header.
+def _ordering_type(file: BinaryIO, end: int) -> int:
+    """Return the type of the first deleted key's ordering value, from the place right after the header of a block.
 
     A content of version 3 is an Avro record (HoodieDeleteRecordList): a list of key, partition and ordering value, each
     of them one of several types.
@@ -113,7 +116,10 @@ def _ordering_type(file: BinaryIO) -> int:
         return UNKNOWN
     for _ in ("recordKey", "partitionPath"):
         if _number(file):
-            file.seek(_number(file), io.SEEK_CUR)
+            length = _number(file)
+            if not 0 <= length <= end - file.tell():
+                raise LogFormatError(f"a deleted key of {length} bytes")
+            file.seek(length, io.SEEK_CUR)
     return _number(file)
 
 

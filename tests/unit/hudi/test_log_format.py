@@ -96,3 +96,20 @@ def test_deletes_of_an_unknown_type_are_deletes_all_the_same(content: bytes) -> 
 def test_a_number_without_an_end_is_left_to_hudi() -> None:
     with pytest.raises(LogFormatError):
         read(block(DELETE, {INSTANT: "20"}, struct.pack(">ii", 3, 99) + b"\xff" * 99))
+
+
+@pytest.mark.parametrize("length", [1 << 40, (1 << 63) - 1])
+def test_a_block_does_not_reach_beyond_its_file(length: int) -> None:
+    """Nothing looks for its end there: a place of more than 63 bits would be an error of another kind."""
+    whole = block(AVRO, {INSTANT: "20"})
+    with pytest.raises(LogFormatError, match="ends within"):
+        read(whole[:6] + struct.pack(">q", length) + whole[14:])
+
+
+@pytest.mark.parametrize("length", [b"\x80\x01", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x00", b"\x01"])
+def test_a_deleted_key_does_not_reach_beyond_its_block(length: bytes) -> None:
+    """Of 64 bytes, nearly all of them, and -1: the next block would say of which type the ordering value is."""
+    avro = b"\x02\x02" + length
+    content = struct.pack(">ii", 3, len(avro)) + avro
+    with pytest.raises(LogFormatError, match="a deleted key of"):
+        read(block(DELETE, {INSTANT: "20"}, content) + block(AVRO, {INSTANT: "30"}))
