@@ -34,6 +34,7 @@ def metrics() -> Known:
     """Return the controller's own metrics by the names that Prometheus has."""
     box = Sandbox()
     box.create()
+    box.controller.loaded = True
     found: Known = {}
     for collector in list(box.metrics.registry._collector_to_names):
         labels: Any = getattr(collector, "_labelnames", None)

@@ -320,6 +320,7 @@ class OperatorConfig(Model):
         _require_names_once("warehouses", (warehouse.name for warehouse in self.warehouses))
         _require_names_once("profiles", (profile.name for profile in self.profiles))
         _require_one_each(mount for one in self.warehouses for mount in one.mounts(root=self.volume_root(one)))
+        self._require_one_volume_a_path()
         self._require_one_warehouse_a_pool()
         return self
 
@@ -327,6 +328,33 @@ class OperatorConfig(Model):
         """Return the folder that stands for `/` in a warehouse's paths in the controller's pod; empty: none does."""
         volume = warehouse.volume
         return f"{self.volumes_path}/{volume.claim_name}" if self.volumes_path and volume else ""
+
+    def local_folders(self, warehouse: Warehouse) -> tuple[str, ...]:
+        """Return the folders below which local files are a warehouse's own in the controller's pod.
+
+        Without `volumes_path` the controller has all volumes at their mount paths.
+        """
+        if self.volumes_path is None:
+            return ("/",)
+        return (warehouse.volume.mount_path,) if warehouse.volume else ()
+
+    def _require_one_volume_a_path(self) -> None:
+        """Of one metastore, each path must lie in one claim: a sweep ends lost attempts knowing nothing but paths.
+
+        NB: in another claim the path is not there, and the attempt would seem to have left nothing (hazard H3).
+        """
+        places, known = self.metastores(), list[tuple[str, Volume]]()
+        for warehouse in self.warehouses:
+            if (volume := warehouse.volume) is None:
+                continue
+            metastore = places[warehouse.name]
+            for other, claim in known:
+                if other == metastore and claim.claim_name != volume.claim_name and _overlap(claim, volume):
+                    raise ValueError(
+                        f"warehouses: claims {claim.claim_name} at {claim.mount_path} and {volume.claim_name} at "
+                        f"{volume.mount_path} are for one metastore, so neither path may lie in the other"
+                    )
+            known.append((metastore, volume))
 
     def _require_one_warehouse_a_pool(self) -> None:
         places, known = self.metastores(), dict[tuple[str, str], str]()
@@ -365,6 +393,11 @@ class OperatorConfig(Model):
     def profile(self, name: str) -> SparkProfile | None:
         """Return the Spark profile of that name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)
+
+
+def _overlap(one: Volume, other: Volume) -> bool:
+    paths = f"{one.mount_path}/", f"{other.mount_path}/"
+    return paths[0].startswith(paths[1]) or paths[1].startswith(paths[0])
 
 
 def _require_names_once(kind: str, names: Iterable[str]) -> None:

@@ -116,7 +116,8 @@ def _work(config: OperatorConfig, permit: Permit) -> Work:
     """Return the work with metastores and storages, which ask the permit before each change."""
 
     def stores(warehouse: Warehouse) -> OpenStorage:
-        return Stores(warehouse.stores, root=config.volume_root(warehouse), permit=permit).open
+        root, folders = config.volume_root(warehouse), config.local_folders(warehouse)
+        return Stores(warehouse.stores, root=root, folders=folders, permit=permit).open
 
     return Work(config, clock=utc_now, connect=partial(MetastoreClient, permit=permit), stores=stores)
 

@@ -24,14 +24,20 @@ Values = Iterable[tuple[tuple[str, ...], float]]
 
 
 class ResourceGauges(Collector):
-    """Cleanups and compactions, by phase and by what they wait for."""
+    """Cleanups and compactions, by phase and by what they wait for.
 
-    def __init__(self, cache: Cache, clock: Clock) -> None:
+    There are none before all are known: the numbers of a standby that takes over would look like events.
+    """
+
+    def __init__(self, cache: Cache, clock: Clock, *, loaded: Callable[[], bool]) -> None:
         self._cache = cache
         self._clock = clock
+        self._loaded = loaded
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current values."""
+        if not self._loaded():
+            return
         now, cleanups, compactions = self._clock(), self._cache.cleanups.all(), self._cache.compactions.all()
         yield _phases("cleanups", "CompactionCleanups by phase", cleanups, CleanupPhase)
         yield _phases("compactions", "TableCompactions by phase", compactions, Phase)

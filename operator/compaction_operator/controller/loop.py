@@ -89,7 +89,7 @@ class Controller:
         self._policies = PolicyRunner(services)
         self._queues = QueueRunner(services)
         for gauges in (
-            ResourceGauges(self._cache, clock),
+            ResourceGauges(self._cache, clock, loaded=lambda: self.loaded),
             PoolGauges(pools),
             PolicyGauges(self._policies.own, clock),
         ):

@@ -121,7 +121,9 @@ class Work:
         self._config = config
         self._clock = clock
         self._connect = connect
-        self._connect_stores = stores or (lambda one: Stores(one.stores, root=config.volume_root(one)).open)
+        self._connect_stores = stores or (
+            lambda one: Stores(one.stores, root=config.volume_root(one), folders=config.local_folders(one)).open
+        )
         self._clients: dict[str, MetastoreClient] = {}
         self._stores: dict[str, OpenStorage] = {}
         self._books: dict[str, ReceiptBook] = {}

@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 import uuid
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
@@ -27,7 +27,7 @@ from compaction_operator.storage.base import (
 )
 from compaction_operator.storage.rename import rename_no_replace
 from compaction_operator.storage.silence import list_side_by_side
-from compaction_operator.storage.uri import components, local_path
+from compaction_operator.storage.uri import components, is_below, local_path
 
 _NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS_THROUGH = os.O_PATH | os.O_DIRECTORY | _NO_LINKS
@@ -37,16 +37,25 @@ _READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | _NO_LINKS
 class LocalStorage:
     """Storage for `file:` URIs and absolute paths. `root` is the folder that stands for `/`.
 
-    `permit` is asked before each change, in a tree that is deleted before each file.
+    Only what lies below one of `folders` is there. `permit` is asked before each change, in a tree that is deleted
+    before each file.
     """
 
-    def __init__(self, root: str = "", *, permit: Permit = always) -> None:
+    def __init__(self, root: str = "", *, folders: Sequence[str] = ("/",), permit: Permit = always) -> None:
         self._root = root
+        self._folders = folders
         self._permit = permit
 
     def path(self, location: str) -> str:
-        """Return the path at which this process has a location. Raises StorageError unless it is a `file:` location."""
-        return f"{self._root}{local_path(location)}"
+        """Return the path at which this process has a location. Raises StorageError unless it is a `file:` location.
+
+        NB: a location below none of the folders is an error, too. It is not missing: it lies on another volume.
+        """
+        path = local_path(location)
+        if not any(is_below(path, folder) for folder in self._folders):
+            folders = ", ".join(self._folders) or "none"
+            raise StorageError(f"{location}: is on no volume of this warehouse, whose folders are: {folders}")
+        return f"{self._root}{path}"
 
     @property
     def abilities(self) -> Abilities:

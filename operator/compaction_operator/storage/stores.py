@@ -7,6 +7,7 @@ its environment; `open_storage` and the other functions of this module use those
 import io
 import os
 import threading
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -41,14 +42,17 @@ class LocalFile:
 class Stores:
     """The stores of one warehouse. Thread-safe; each store is connected once.
 
-    `root` is the folder that stands for `/` in the paths of its volume. `permit` is asked before each change.
+    `root` is the folder that stands for `/` in the paths of its volume, below whose `folders` its local files lie.
+    `permit` is asked before each change.
     """
 
-    def __init__(self, settings: StoreSettings, *, root: str = "", permit: Permit = always) -> None:
+    def __init__(
+        self, settings: StoreSettings, *, root: str = "", folders: Sequence[str] = ("/",), permit: Permit = always
+    ) -> None:
         self._settings = settings
         self._permit = permit
         self._lock = threading.Lock()
-        self._local = LocalStorage(root, permit=permit)
+        self._local = LocalStorage(root, folders=folders, permit=permit)
         self._remote: dict[tuple[str, str], HdfsStorage | S3Storage] = {}
 
     def open(self, uri: str) -> Storage:

@@ -254,6 +254,7 @@ def test_promtool_finds_nothing_to_change_in_the_metrics(promtool: str) -> None:
     """In their names, units and texts."""
     box = Sandbox()
     box.create()
+    box.controller.loaded = True
     text = generate_latest(box.metrics.registry)
     done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")

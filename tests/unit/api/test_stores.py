@@ -17,6 +17,7 @@ ON_HDFS = {"stores": {"hdfs": HDFS}, "locations": ["hdfs://ns/warehouse"]}
 ON_S3 = {"stores": {"s3": {}}, "locations": ["s3a://bucket/warehouse"]}
 VOLUME = {"claimName": "w", "mountPath": "/warehouse"}
 METASTORE = {"uris": ["thrift://m:9083"]}
+OTHER_METASTORE = {"uris": ["thrift://n:9083"]}
 OF_METASTORE = {"principal": "hive/_HOST@R", "clientPrincipal": "c@R", "keytab": "/etc/hive/keytab"}
 
 
@@ -118,9 +119,10 @@ def test_the_controller_mounts_what_all_warehouses_need() -> None:
 def test_the_controller_has_each_claim_in_a_folder_of_its_own() -> None:
     """So two Hives may have one mount path. Without such folders the controller could see the files of one only."""
     one = raw(volume=VOLUME)
-    two = one | {"name": "two", "volume": VOLUME | {"claimName": "v"}}
+    two = one | {"name": "two", "volume": VOLUME | {"claimName": "v"}, "metastore": OTHER_METASTORE}
     config = OperatorConfig.model_validate({"warehouses": [one, two], "profiles": [], "volumesPath": "/volumes/"})
     assert [config.volume_root(warehouse) for warehouse in config.warehouses] == ["/volumes/w", "/volumes/v"]
+    assert [config.local_folders(warehouse) for warehouse in config.warehouses] == [("/warehouse",)] * 2
     with pytest.raises(ValidationError, match="claim w and claim v cannot be mounted at one path"):
         OperatorConfig.model_validate({"warehouses": [one, two], "profiles": []})
 
@@ -128,6 +130,19 @@ def test_the_controller_has_each_claim_in_a_folder_of_its_own() -> None:
 def test_a_warehouse_without_a_volume_is_in_no_folder() -> None:
     config = OperatorConfig.model_validate({"warehouses": [raw(**ON_S3)], "profiles": [], "volumesPath": "/volumes"})
     assert config.volume_root(config.warehouses[0]) == ""
+    assert config.local_folders(config.warehouses[0]) == ()
+
+
+@pytest.mark.parametrize("path", ["/warehouse", "/warehouse/sub"])
+def test_a_path_of_one_metastore_lies_in_one_claim(path: str) -> None:
+    """The sweep of one of them would look for what a lost attempt left in the wrong claim."""
+    one = raw(volume=VOLUME)
+    two = one | {"name": "two", "volume": VOLUME | {"claimName": "v", "mountPath": path}}
+    both = {"warehouses": [one, two], "profiles": [], "volumesPath": "/volumes"}
+    with pytest.raises(ValidationError, match=r"claims w at /warehouse and v at .* are for one metastore"):
+        OperatorConfig.model_validate(both)
+    two["volume"] = VOLUME | {"claimName": "v", "mountPath": "/warehouse2"}
+    assert OperatorConfig.model_validate(both)
 
 
 @pytest.mark.parametrize("kind", ["warehouses", "profiles"])

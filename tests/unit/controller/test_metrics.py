@@ -149,6 +149,16 @@ async def test_what_compactions_wait_for_and_since_when() -> None:
 
 
 @runs
+async def test_a_standby_has_no_numbers_of_resources() -> None:
+    """At a takeover, Prometheus would take the step from 0 to all of them for new ones, such as failed cleanups."""
+    box = Sandbox()
+    box.create()
+    assert value(box, "cleanups", phase="Failed") is None
+    await box.start()
+    assert value(box, "cleanups", phase="Failed") == 0
+
+
+@runs
 async def test_numbers_begin_at_zero_so_that_the_first_change_is_seen() -> None:
     """Prometheus counts no increase from nothing to 1."""
     box = Sandbox()

@@ -414,6 +414,18 @@ def test_what_deleted_compactions_left_is_ended_where_the_operator_may(
     assert (metastore.asked("unlock"), names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 
 
+@pytest.mark.parametrize("volume", [None, Volume(claim_name="other", mount_path="/lake")])
+def test_an_attempt_on_another_volume_keeps_its_lock(tmp_path: Path, volume: Volume | None) -> None:
+    """H3: behind it may be half of a pair, which only a warehouse with the table's volume can complete."""
+    make_directory(tmp_path, STAGING)
+    metastore = metastore_of(table(tmp_path), locks=(replace(own_lock(7), last_heartbeat=LONG_AGO),))
+    warehouse = CONFIG.warehouses[0].model_copy(update={"volume": volume})
+    config = CONFIG.model_copy(update={"warehouses": (warehouse,), "volumes_path": "/volumes"})
+    sweeping = Work(config, clock=lambda: NOON, connect=lambda _: metastore.client())
+    assert sweeping.sweep("lake", frozenset()) is None
+    assert (metastore.asked("unlock"), names(tmp_path)) == ([], {STAGING})
+
+
 def test_uploads_of_a_deleted_compaction_are_aborted_before_its_attempt_is_ended(tmp_path: Path) -> None:
     objects = ObjectStore()
     (tmp_path / "staged").touch()

@@ -278,3 +278,26 @@ def test_publishing_makes_all_of_a_tree_durable_before_its_name(table: Path, mon
     monkeypatch.setattr("compaction_operator.storage.local.rename_no_replace", renamed)
     LocalStorage().publish(f"{table}/staging/base_0000003", f"{table}/base_0000003")
     assert events == ["bucket_00000", "base_0000003", "rename", "table"]
+
+
+@pytest.mark.parametrize("folders", [(), ("/lake", "/warehouse/other")])
+def test_what_lies_on_another_volume_is_not_missing(tmp_path: Path, folders: tuple[str, ...]) -> None:
+    """Who takes it for missing believes that nothing is left there."""
+    storage = LocalStorage(str(tmp_path), folders=folders)
+    calls: list[Callable[[], object]] = [
+        lambda: storage.list("/warehouse/t"),
+        lambda: storage.exists("/warehouse/t"),
+        lambda: storage.delete_tree("/warehouse/t"),
+    ]
+    for call in calls:
+        with pytest.raises(StorageError, match="on no volume of this warehouse") as caught:
+            call()
+        assert not isinstance(caught.value, NotFoundError)
+
+
+def test_a_volume_has_what_lies_below_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "warehouse" / "t").mkdir(parents=True)
+    storage = LocalStorage(str(tmp_path), folders=("/warehouse",))
+    assert storage.list("file:/warehouse/t") == []
+    with pytest.raises(NotFoundError):
+        storage.list("file:///warehouse/u")
