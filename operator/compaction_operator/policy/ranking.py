@@ -21,6 +21,8 @@ from compaction_operator.policy.thresholds import ThresholdError
 
 WEIGHT = "compaction.dev/policy.weight"
 """Table property: how often the table is read, compared with others. Without it, 1."""
+LIGHTEST, HEAVIEST = 0.01, 1000.0
+"""NB: owners of tables set weights. Without a limit one of them could put all other tables of the policy last."""
 PRESSING = 0.85
 """Share of `max_delay` after which a due table goes before those with a higher score, within the budget."""
 
@@ -59,6 +61,6 @@ def weight_of(parameters: Mapping[str, str]) -> float:
         weight = float(text)
     except ValueError:
         weight = math.nan
-    if not 0 < weight < math.inf:
-        raise ThresholdError(f"table property {WEIGHT} is {text!r}; write a number above 0")
+    if not LIGHTEST <= weight <= HEAVIEST:
+        raise ThresholdError(f"table property {WEIGHT} is {text!r}; write a number from {LIGHTEST:g} to {HEAVIEST:g}")
     return weight

@@ -161,12 +161,12 @@ def test_by_gain_a_hudi_table_goes_by_its_thresholds() -> None:
     assert [(one.type, one.due) for one in found(enough)] == [(CompactionType.COMPACTION, True)]
 
 
-def test_a_weight_is_a_number_above_0() -> None:
+def test_a_weight_is_a_number_within_limits() -> None:
     assert weight_of({}) == 1.0
     assert weight_of({"compaction.dev/policy.weight": " 16 "}) == 16.0
 
 
-@pytest.mark.parametrize("text", ["", "often", "0", "-1", "nan", "inf"])
+@pytest.mark.parametrize("text", ["", "often", "0", "-1", "nan", "inf", "0.009", "1001", "1e300"])
 def test_another_weight_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(ThresholdError, match=r"compaction\.dev/policy\.weight is"):
         weight_of({"compaction.dev/policy.weight": text})
