@@ -197,10 +197,11 @@ def _best(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None
         return _due(one, table, wait)
     needed = due(found, table.thresholds, aborted_for=age)
     best = _part(one, CompactionType.MAJOR, wait, due=needed is not None)
-    if found.aborted and needed and due(replace(found, deltas=0, delta_bytes=0), table.thresholds, aborted_for=age):
+    alone = replace(found, deltas=0, delta_bytes=0, delete_bytes=0, small_files=0, small_base_files=0)
+    if needed and due(alone, table.thresholds, aborted_for=age):
         return needed.type, needed.reason, best
     type_, reason = CompactionType.MAJOR, needed.reason if needed else BELOW
-    if found.base_bytes:
+    if found.base_bytes and found.deltas > 1:  # NB: a minor compaction of one delta finds nothing to merge
         minor = _part(one, CompactionType.MINOR, wait, due=best.due)
         presses = best.due and wait.since <= wait.late and minor.benefit > 0
         type_, best = (CompactionType.MINOR, minor) if presses or minor.score > best.score else (type_, best)

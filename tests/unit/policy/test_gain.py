@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.policy import Partitions, Strategy
+from compaction_operator.api.policy import Partitions, Strategy, Thresholds
 from compaction_operator.policy.candidates import Candidate, candidates_of, startable
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import PartitionState, TableState, remembered
@@ -87,6 +87,21 @@ def test_aborted_writes_get_a_major_compaction_whatever_readers_gain() -> None:
     assert [(one.type, one.due) for one in found(aborted)] == [(CompactionType.MAJOR, True)]
     young = replace(aborted, aborted_since=NOON - HOUR)
     assert [(one.type, one.due) for one in found(young)] == [(CompactionType.MINOR, False)]
+
+
+@pytest.mark.parametrize("thresholds", [Thresholds(delete_percent=5, deltas=10), Thresholds(small_files=20, deltas=10)])
+def test_young_aborted_writes_do_not_change_the_type(thresholds: Thresholds) -> None:
+    """Only their own thresholds ask for a major compaction: else a minor one would have a major one's numbers."""
+    measure = replace(PLAIN, deltas=12, delta_files=24, delta_bytes=90 * MIB, delete_bytes=60 * MIB, small_files=22)
+    young = replace(partition(), measure=replace(measure, aborted=1), aborted_since=NOON - HOUR)
+    state = replace(table(young), thresholds=thresholds)
+    (one,) = candidates_of(state, Partitions(), (), NOON, strategy=Strategy.GAIN)
+    assert (one.type, one.parts[0].bytes) in [(CompactionType.MINOR, 90 * MIB), (CompactionType.MAJOR, GIB + 90 * MIB)]
+
+
+def test_one_delta_of_many_files_gets_a_major_compaction() -> None:
+    """LOAD DATA makes such. A minor compaction would find nothing to merge, after each write again."""
+    assert [one.type for one in found(partition(deltas=1, delta_files=40))] == [CompactionType.MAJOR]
 
 
 def test_nothing_to_gain_is_no_candidate() -> None:
