@@ -16,7 +16,7 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.storage import LocalStorage, Storage
 from tests.integration.metastore.controller_steps import real_work
 from tests.integration.metastore.fixture_table import FixtureTable, spec_of
-from tests.unit.controller.sandbox import Sandbox, cleanup_raw
+from tests.unit.controller.sandbox import CONFIG, Sandbox, cleanup_raw
 from tests.unit.driver.support import REQUEST, Store
 
 SERVERS = ("3.1.3",)
@@ -25,7 +25,8 @@ HALF, OTHER_HALF = "delta_0000001_0000005", "delete_delta_0000001_0000005"
 
 def controller(table: FixtureTable, store: Store, uri: str) -> Sandbox:
     """A controller, two minutes from now, that works with the real metastore and files, and sees a Job that runs."""
-    box, spec = Sandbox(), spec_of(store)
+    served = CONFIG.warehouses[0].model_copy(update={"namespaces": (REQUEST.namespace,)})
+    box, spec = Sandbox(config=CONFIG.model_copy(update={"warehouses": (served,)})), spec_of(store)
     later = timedelta(minutes=2)
     box.time.seconds += (datetime.now(UTC) + later - box.time.now).total_seconds()
     box.work = real_work(table, uri, ahead=later)  # type: ignore[assignment]

@@ -145,7 +145,9 @@ def test_of_many_publishers_one_wins_also_while_a_namenode_dies(
         if there:
             assert len(there) == 1 and there[0] in (won or may_have_won), answers
         else:
-            assert len(may_have_won) == PUBLISHERS, answers
+            # NB: a NameNode shows a rename to others before its log has it. If it dies in between, a publisher has seen
+            # a name as taken that is not there in the end: none may have won it for certain.
+            assert may_have_won and not won, answers
 
 
 def publish_all(storage: HdfsStorage, place: str, number: int) -> list[str | None]:

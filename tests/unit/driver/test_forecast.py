@@ -40,7 +40,9 @@ def test_the_journal_has_the_forecast_of_the_plan_beside_the_totals(kind: Compac
     (entry,) = journal["spec"]["partitions"]
     said, totals = dict(entry["forecast"]), entry["totals"]
     assert said.pop("cpuMilliseconds") > 0
-    assert said == {name: number for name, number in planned.to_json().items() if name != "cpuMilliseconds"}
+    # NB: isa-l may deflate the same bytes to other sizes (docs/develop.md).
+    expected = planned.to_json() | {"bytesRewritten": pytest.approx(planned.bytes_rewritten, abs=SLACK_BYTES)}
+    assert said == {name: number for name, number in expected.items() if name != "cpuMilliseconds"}
     assert {name: said[name] for name in ("filesIn", "bytesIn", "bytesCopied")} == {
         name: totals[name] for name in ("filesIn", "bytesIn", "bytesCopied")
     }

@@ -43,7 +43,7 @@ class StubMetastore:
         return Metastore(uris=(f"thrift://127.0.0.1:{self._listener.getsockname()[1]}",), timeout=timeout)
 
     def drop_connections(self) -> None:
-        for connection in self.connections:
+        for connection in tuple(self.connections):  # NB: a client that has lost one may connect again meanwhile
             connection.shutdown(socket.SHUT_RDWR)
 
     def await_clients_gone(self, seconds: float) -> bool:
