@@ -26,7 +26,7 @@ from compaction_operator.driver.merge.runner import LocalRunner
 from compaction_operator.driver.offline import Compacted, Planned, compact_directory, plan_directory
 from compaction_operator.orc import DEFAULT_TASK_MEMORY, OrcError
 from compaction_operator.receipts import Head, about, rows, stored, verify
-from compaction_operator.storage import Storage, StorageError, Stores, open_storage, resolve_location
+from compaction_operator.storage import Storage, StorageError, open_storage, resolve_location
 
 BAD_INPUT = (StorageError, OrcError, JobError, ValueError, OSError)
 """Errors that a user can fix. They are reported in one line, without a traceback."""
@@ -234,14 +234,15 @@ def _receipts_folder(location: str | None, config: str | None, warehouse: str | 
     if config is None:
         raise ValueError("give --location, the folder of the receipts, or --config, the operator's configuration")
     from compaction_operator.controller.app import load_config  # noqa: PLC0415 - kopf is the controller's
+    from compaction_operator.controller.work import opener  # noqa: PLC0415 - so is this
 
     known = load_config(Path(config))
     found = [one for one in known.warehouses if one.receipts and warehouse in (None, one.name)]
     if len(found) != 1 or found[0].receipts is None:
         names = ", ".join(one.name for one in found) or "none"
         raise ValueError(f"--warehouse: name one that keeps receipts; {config} has {names}")
-    stores = Stores(found[0].stores, root=known.volume_root(found[0]))
-    return stores.open(found[0].receipts.location), found[0].receipts.location
+    folder = found[0].receipts.location
+    return opener(known, found[0])(folder), folder
 
 
 def _verify(lines: Iterable[tuple[int, bytes]], known: Head | None) -> None:

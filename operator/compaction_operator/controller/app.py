@@ -22,10 +22,11 @@ from compaction_operator.api import cleanup as cleanup_api
 from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api import policy as policy_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
-from compaction_operator.api.config import OperatorConfig, Warehouse
+from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.clock import boot_seconds
 from compaction_operator.controller.compaction import PREFLIGHTS
-from compaction_operator.controller.election import RETRY_SECONDS, Election, boot_seconds
+from compaction_operator.controller.election import RETRY_SECONDS, Election
 from compaction_operator.controller.health import Vitals, liveness, readiness
 from compaction_operator.controller.kube.client import PAGE, THREADS, KubeError, connect, own_namespace
 from compaction_operator.controller.kube.cluster import Pools
@@ -35,10 +36,9 @@ from compaction_operator.controller.kube.times import utc_now
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.web import serve, serve_probes
-from compaction_operator.controller.work import OpenStorage, Work
+from compaction_operator.controller.work import Work, opener
 from compaction_operator.metastore import MetastoreClient
 from compaction_operator.permit import Permit, always
-from compaction_operator.storage import Stores
 
 log = logging.getLogger(__name__)
 
@@ -114,12 +114,8 @@ def _controller(config: OperatorConfig, election: Election | None) -> tuple[Cont
 
 def _work(config: OperatorConfig, permit: Permit) -> Work:
     """Return the work with metastores and storages, which ask the permit before each change."""
-
-    def stores(warehouse: Warehouse) -> OpenStorage:
-        root, folders = config.volume_root(warehouse), config.local_folders(warehouse)
-        return Stores(warehouse.stores, root=root, folders=folders, permit=permit).open
-
-    return Work(config, clock=utc_now, connect=partial(MetastoreClient, permit=permit), stores=stores)
+    connect, stores = partial(MetastoreClient, permit=permit), partial(opener, config, permit=permit)
+    return Work(config, clock=utc_now, connect=connect, stores=stores)
 
 
 def _vitals(controller: Controller, pools: Pools, election: Election | None) -> Vitals:

@@ -13,12 +13,12 @@ import logging
 import math
 import os
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NoReturn, Protocol
 
+from compaction_operator.clock import boot_seconds
 from compaction_operator.controller.kube.client import ConflictError, GoneError, KubeError, Raw, ResourceExistsError
 from compaction_operator.controller.kube.lease import SECONDS, Lease
 
@@ -62,11 +62,6 @@ class Sight:
     def is_free(self, *, now: float) -> bool:
         """Whether another process than the holder may take it."""
         return self.lease is None or not self.lease.holder or now - self.since >= self.lease.seconds
-
-
-def boot_seconds() -> float:
-    """Return a clock that runs on while the machine sleeps, unlike time.monotonic, and is never set."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def end_at_once(why: str) -> NoReturn:

@@ -60,6 +60,7 @@ from compaction_operator.metastore import (
     resolve,
     say_queued,
 )
+from compaction_operator.permit import Permit, always
 from compaction_operator.policy.memory import Memory
 from compaction_operator.storage import Storage, StorageError, Stores, normal
 from compaction_operator.storage.uri import Location
@@ -86,6 +87,13 @@ class NotAllowedError(MetastoreError):
 
 
 OpenStorage = Callable[[str], Storage]
+
+
+def opener(config: OperatorConfig, warehouse: Warehouse, *, permit: Permit = always) -> OpenStorage:
+    """Return what opens the storage of a warehouse's locations in the controller's pod."""
+    root, folders = config.volume_root(warehouse), config.local_folders(warehouse)
+    return Stores(warehouse.stores, root=root, folders=folders, permit=permit).open
+
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -121,9 +129,7 @@ class Work:
         self._config = config
         self._clock = clock
         self._connect = connect
-        self._connect_stores = stores or (
-            lambda one: Stores(one.stores, root=config.volume_root(one), folders=config.local_folders(one)).open
-        )
+        self._connect_stores = stores or partial(opener, config)
         self._clients: dict[str, MetastoreClient] = {}
         self._stores: dict[str, OpenStorage] = {}
         self._books: dict[str, ReceiptBook] = {}

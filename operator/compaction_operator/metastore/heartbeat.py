@@ -2,9 +2,9 @@
 
 import logging
 import threading
-import time
 from typing import ClassVar
 
+from compaction_operator.clock import boot_seconds
 from compaction_operator.metastore.errors import LockLost, MetastoreError, TransactionLost
 from compaction_operator.metastore.interface import HeartbeatCalls
 
@@ -33,14 +33,14 @@ class Heartbeat:
         self._number = number
         self._interval = interval
         self._timeout = timeout
-        self._confirmed = _now()
+        self._confirmed = boot_seconds()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"heartbeat-{self._what}-{number}", daemon=True)
         self._thread.start()
 
     def check(self) -> None:
         """Raise LockLost (or TransactionLost) if it is gone, or was not confirmed within the timeout."""
-        silence = _now() - self._confirmed
+        silence = boot_seconds() - self._confirmed
         if silence > self._timeout:
             self.lost.set()
             raise self._loss(f"{self._what} {self._number} was not confirmed by the metastore for {silence:.0f} s")
@@ -57,7 +57,7 @@ class Heartbeat:
             self._beat()
 
     def _beat(self) -> None:
-        asked = _now()
+        asked = boot_seconds()
         try:
             self._ask()
             self._confirmed = asked
@@ -80,8 +80,3 @@ class TransactionHeartbeat(Heartbeat):
 
     def _ask(self) -> None:
         self._client.heartbeat_txn(self._number)
-
-
-def _now() -> float:
-    # NB: unlike time.monotonic, this clock continues while the machine is suspended.
-    return time.clock_gettime(time.CLOCK_BOOTTIME)

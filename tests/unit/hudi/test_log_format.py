@@ -108,7 +108,7 @@ def test_a_block_does_not_reach_beyond_its_file(length: int) -> None:
 
 @pytest.mark.parametrize("length", [b"\x80\x01", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x00", b"\x01"])
 def test_a_deleted_key_does_not_reach_beyond_its_block(length: bytes) -> None:
-    """Of 64 bytes, nearly all of them, and -1: the next block would say of which type the ordering value is."""
+    """Its length is 64, enormous or -1. The type of the ordering value would be read from the next block."""
     avro = b"\x02\x02" + length
     content = struct.pack(">ii", 3, len(avro)) + avro
     with pytest.raises(LogFormatError, match="a deleted key of"):

@@ -100,7 +100,7 @@ def test_a_transaction_is_heartbeated_and_its_loss_noticed(beating):
 def test_a_process_that_was_stopped_for_longer_than_the_timeout_notices_before_its_next_heartbeat(monkeypatch):
     """H19: the first thing that a process does when it goes on may be to publish."""
     clock = 1000.0
-    monkeypatch.setattr(module, "_now", lambda: clock)
+    monkeypatch.setattr(module, "boot_seconds", lambda: clock)
     heartbeat = TransactionHeartbeat(ScriptedClient(), 7, interval=3600, timeout=300)
     clock = 1299.0
     heartbeat.check()

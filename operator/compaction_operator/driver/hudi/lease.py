@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 import kubernetes
 
 from compaction_operator.api.request import Reason
+from compaction_operator.clock import boot_seconds
 from compaction_operator.driver.errors import JobError
 from compaction_operator.storage import place_of
 
@@ -52,14 +52,14 @@ class Lease:
         self._leases = leases
         self._held = held
         self._name = held.metadata.name
-        self._confirmed = _now()
+        self._confirmed = boot_seconds()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lease-{self._name}", daemon=True)
         self._thread.start()
 
     def confirm(self) -> None:
         """Raise JobError (LockLost) unless the lease is still held."""
-        silence = _now() - self._confirmed
+        silence = boot_seconds() - self._confirmed
         if self.lost.is_set() or silence >= DURATION_SECONDS:
             self.lost.set()
             raise JobError(Reason.LOCK_LOST, f"lease {self._name} is lost: it was last renewed {silence:.0f} s ago")
@@ -81,7 +81,7 @@ class Lease:
             self._renew()
 
     def _renew(self) -> None:
-        asked = _now()
+        asked = boot_seconds()
         self._held.spec.renew_time = _written_now()
         try:
             self._held = self._leases.replace(self._held)
@@ -174,8 +174,3 @@ def _written_now() -> datetime:
     """Return the current time with microseconds: the API server needs six digits, and Python omits them when zero."""
     now = datetime.now(UTC)
     return now.replace(microsecond=now.microsecond or 1)
-
-
-def _now() -> float:
-    # NB: unlike time.monotonic, this clock runs while the machine is suspended.
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
