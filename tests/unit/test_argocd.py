@@ -11,10 +11,11 @@ from sandbox import argocd
 
 from compaction_operator.api.cleanup import CompactionCleanupSpec
 from compaction_operator.api.compaction import TableCompactionSpec
+from compaction_operator.api.model import Model
 from compaction_operator.api.policy import CompactionPolicySpec
 
 KINDS = sorted(argocd.FOLDER.glob("resource_customizations/*/*"))
-SPECS = {
+SPECS: dict[str, type[Model]] = {
     "TableCompaction": TableCompactionSpec,
     "CompactionCleanup": CompactionCleanupSpec,
     "CompactionPolicy": CompactionPolicySpec,

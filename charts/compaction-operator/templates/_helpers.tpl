@@ -49,7 +49,7 @@ What a schema cannot express, and would keep the controller from starting, fails
 {{- else if gt (int .Values.replicas) 1 -}}
 {{- fail (printf "replicas: %d controllers need leaderElection.enabled; without it, all of them would act" (int .Values.replicas)) -}}
 {{- end -}}
-{{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" "log" | merge $own | toYaml -}}
+{{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" "log" "takeOver" | merge $own | toYaml -}}
 {{- end -}}
 
 {{/*
@@ -129,6 +129,20 @@ Hadoop's configurations and secrets, each once. It fails if two different ones h
 {{- end -}}
 {{- end -}}
 {{- $files | uniq | join ":" -}}
+{{- end -}}
+
+{{/*
+Fails if another release of this chart is in the namespace: an operator's namespace is how it is told from others.
+*/}}
+{{- define "compaction-operator.requireOwnNamespace" -}}
+{{- $chart := include "compaction-operator.selectorLabels" . | fromYaml -}}
+{{- range (lookup "apps/v1" "Deployment" .Release.Namespace "").items -}}
+{{- $labels := .metadata.labels | default dict -}}
+{{- $other := index $labels "app.kubernetes.io/instance" | default "" -}}
+{{- if and (eq (index $labels "app.kubernetes.io/name" | default "") (index $chart "app.kubernetes.io/name")) (ne $other $.Release.Name) -}}
+{{- fail (printf "namespace %s has the operator of release %s already: give each operator a namespace of its own, or upgrade that release" $.Release.Namespace $other) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/*

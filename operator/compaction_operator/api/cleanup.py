@@ -88,9 +88,13 @@ class PartitionEntry(ReadModel):
 
 
 class CompactionCleanupSpec(CleanupOptions):
-    """The journal, with the options of its compaction. Immutable except for `suspend` and `approved`."""
+    """The journal, with the options of its compaction. Immutable except for `suspend` and `approved`.
+
+    `operator` is the namespace of the operator whose driver wrote it, if it is known.
+    """
 
     warehouse: str
+    operator: str | None = None
     table: TableIdentity
     compaction: CompactionRef
     partitions: tuple[PartitionEntry, ...]

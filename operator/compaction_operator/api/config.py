@@ -301,7 +301,8 @@ class OperatorConfig(Model):
     `volumes_path` is where the controller's pod has the claims of all warehouses: below it, in a folder with the
     claim's name, each has its mount path. So warehouses with different claims may have one mount path. Without it each
     claim lies at its mount path, as in drivers and executors. Without `leader_election` there may be one controller
-    only.
+    only. `take_over` are the namespaces of operators that were removed: this one goes on with what they handled in the
+    namespaces that it serves.
     """
 
     warehouses: tuple[Warehouse, ...]
@@ -313,6 +314,7 @@ class OperatorConfig(Model):
     max_concurrent_jobs: int = Field(default=10, ge=1)
     job_ttl: Duration = 3600.0
     volumes_path: MountPath | None = None
+    take_over: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _agree(self) -> Self:

@@ -24,6 +24,7 @@ class JobRequest(Model):
     uid: str
     attempt: int
     job: str
+    operator: str | None = None
     warehouse: Warehouse
     profile: SparkProfile
     table: TableRef

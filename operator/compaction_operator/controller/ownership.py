@@ -1,4 +1,4 @@
-"""Whose a resource is. Several operators may run in a cluster, each for the namespaces that its warehouses list."""
+"""Which operator a resource belongs to. Each handles the namespaces that its warehouses list."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +11,7 @@ NOTICE = 60.0
 BUSY_NOTICE = 1800.0
 """The same for a namespace that another operator handles: it may have thousands of others to look at first."""
 NOT_SERVED = "NotServed"
+HANDLED_BY_ANOTHER = "HandledByAnother"
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,10 @@ class Ownership:
     """What this operator handles: resources in namespaces that it serves, and those that it has handled before.
 
     It has to end what it began in a namespace that was taken off the list. All else may be another operator's: it is
-    never written to, except to tell a user of a resource that no operator handles. `identity` is the operator's
-    namespace, which it writes into each status; empty outside of a cluster.
+    never written to, except to tell a user of a resource that no operator handles. What names another operator stays
+    with that one, even in a namespace that both serve: their warehouses of one name may have different metastores, and
+    in the wrong one a table has no readers (hazards H1 and H2). `takeOver` in the configuration is the way around.
+    `identity` is the operator's namespace, which it writes into each status; empty outside of a cluster.
     """
 
     config: OperatorConfig
@@ -27,11 +30,21 @@ class Ownership:
 
     def has(self, resource: Compaction | Cleanup | Policy) -> bool:
         """Whether this operator handles a resource."""
+        operator = operator_of(resource)
         if self.config.serves(resource.meta.namespace):
-            return True
-        if resource.status.operator is None:
-            return _begun_by_an_older_version(resource)
-        return resource.status.operator == self.identity
+            return operator in (None, self.identity, *self.config.take_over)
+        return operator == self.identity != ""
+
+    def left(self, resource: Compaction | Cleanup | Policy) -> str | None:
+        """Return why a resource in a namespace that this operator serves is left to another one; None if it is not."""
+        operator = operator_of(resource)
+        if operator is None or self.has(resource) or not self.config.serves(resource.meta.namespace):
+            return None
+        return (
+            f"the operator of namespace {operator} handles this, so that of namespace {self.identity} does not: "
+            f"only one may serve namespace {resource.meta.namespace}; if the other one was removed, list {operator} "
+            "under takeOver in the Helm values of the one that remains"
+        )
 
     def silence(self, resource: Compaction | Policy, now: datetime, *, handled: bool) -> float:
         """Return the seconds until a resource that no operator handles gets a note; 0 means now.
@@ -51,11 +64,11 @@ class Ownership:
         )
 
 
-def _begun_by_an_older_version(resource: Compaction | Cleanup | Policy) -> bool:
-    """Whether an operator began its work on a resource before operators wrote who they are.
+def operator_of(resource: Compaction | Cleanup | Policy) -> str | None:
+    """Return the namespace of the operator that handles a resource: the first that wrote to it.
 
-    NB: it must be ended: while one of a pair of directories is published, readers see wrong rows (hazard H3).
+    A cleanup is of the operator whose driver wrote it, also before that operator's first look.
     """
-    if isinstance(resource, Compaction):
-        return resource.status.attempt > 0
-    return isinstance(resource, Cleanup) and resource.settled
+    if resource.status.operator is None and isinstance(resource, Cleanup):
+        return resource.spec.operator
+    return resource.status.operator

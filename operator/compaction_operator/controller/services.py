@@ -10,11 +10,12 @@ from compaction_operator.api.request import Reason
 from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
-from compaction_operator.controller.kube.resources import ResourceT
+from compaction_operator.controller.kube.events import Event, EventType
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy, ResourceT
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.outages import Outages
-from compaction_operator.controller.ownership import Ownership
+from compaction_operator.controller.ownership import HANDLED_BY_ANOTHER, Ownership
 from compaction_operator.controller.work import Work
 
 A = TypeVar("A")
@@ -45,6 +46,11 @@ class Services:
         answer = await run_in(pool or self.pools.of_warehouse(warehouse).tables, work, resource)
         self.report(warehouse, operation, _trouble(answer))
         return answer
+
+    def leave(self, resource: Compaction | Cleanup | Policy) -> None:
+        """Leave a resource to another operator; tell its users why if this one would serve its namespace."""
+        if message := self.ownership.left(resource):
+            self.cluster.tell_once(Event(HANDLED_BY_ANOTHER, message, EventType.WARNING), resource)
 
     def report(self, warehouse: str, operation: str, trouble: Trouble | None) -> None:
         """Count a failed call, and log the beginning of an outage of the metastore."""

@@ -249,14 +249,10 @@ class Work:
         """End the compaction's current attempt, the only one that runs on its table; return the obstacle, if any.
 
         For a Hudi table the next attempt does this: it finds on the timeline what it may roll back or continue.
+        NB: a warehouse that the configuration no longer has is an obstacle: half a pair may be published there (H3).
         """
-        spec = compaction.spec
-        if compaction.is_hudi:
-            return
-        try:
-            self._end(spec.warehouse, attempt_of(compaction), spec.table)
-        except UnknownWarehouseError as nothing_left:
-            log.info("nothing to remove for %s: %s", compaction.key, nothing_left)
+        if not compaction.is_hudi:
+            self._end(compaction.spec.warehouse, attempt_of(compaction), compaction.spec.table)
 
     @_answering
     def sweep(self, warehouse: str, known: Collection[str], journals: Sequence[Cleanup] = ()) -> None:

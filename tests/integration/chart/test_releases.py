@@ -88,6 +88,16 @@ def test_a_release_takes_the_crds_of_one_that_is_gone(cluster: Cluster, tenants:
     assert cluster.names("tcomp", one) == {"tablecompaction.compaction.dev/kept"}
 
 
+def test_a_second_release_in_one_namespace_is_refused(cluster: Cluster, tenants: tuple[str, str]) -> None:
+    """Operators are told apart by their namespaces."""
+    one, two = tenants
+    assert cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(one)).returncode == 0
+    second = values(two) | {"crds": {"install": False}}
+    refused = cluster.upgrade("other", namespace=SYSTEM, values=second)
+    assert f"namespace {SYSTEM} has the operator of release {RELEASE} already" in refused.stderr
+    assert cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(one)).returncode == 0
+
+
 def test_a_release_takes_crds_that_kubectl_made(cluster: Cluster, tenants: tuple[str, str]) -> None:
     """Those of an operator that was installed with kustomize before."""
     cluster.plane.kubectl("apply", "-k", str(CHART.parents[1] / "crds"))

@@ -100,6 +100,8 @@ def test_what_is_asked_for_reaches_the_driver() -> None:
     mode = CleanupOptions(mode=CleanupMode.NEVER)
     assert (request().cleanup, request(cleanup={"mode": "Never"}).cleanup) == (CleanupOptions(), mode)
     assert request().partitions == ("prt='p1'",)
+    handled = compaction(status={"attempt": 2, "operator": "compaction-system"})
+    assert job_request(handled, CONFIG).operator == "compaction-system"
 
 
 def test_pod_fits_the_restricted_profile() -> None:

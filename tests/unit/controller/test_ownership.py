@@ -24,16 +24,24 @@ from tests.unit.controller.test_policies import memory, policy_raw, state
 
 JOB = job_name(compaction="nightly", uid="uid-default-nightly", attempt=1)
 CLEANUP = "nightly-1-0"
+KEYS = ((ResourceKind.COMPACTION, "nightly"), (ResourceKind.CLEANUP, CLEANUP))
 
 
-def serving(*namespaces: str, jobs: int = 2) -> OperatorConfig:
-    lake = CONFIG.warehouses[0].model_copy(update={"namespaces": namespaces})
-    return CONFIG.model_copy(update={"warehouses": (lake,), "max_concurrent_jobs": jobs})
+def serving(*namespaces: str, jobs: int = 2, config: OperatorConfig = CONFIG) -> OperatorConfig:
+    lake = config.warehouses[0].model_copy(update={"namespaces": namespaces})
+    return config.model_copy(update={"warehouses": (lake,), "max_concurrent_jobs": jobs})
 
 
-def operator(*namespaces: str, identity: str = "one", beside: Sandbox | None = None, jobs: int = 2) -> Sandbox:
+def operator(
+    *namespaces: str,
+    identity: str = "one",
+    beside: Sandbox | None = None,
+    jobs: int = 2,
+    config: OperatorConfig = CONFIG,
+) -> Sandbox:
     """An operator in namespace `identity`, in the cluster of another one."""
-    box = Sandbox(time=beside.time if beside else Time(), config=serving(*namespaces, jobs=jobs), identity=identity)
+    served = serving(*namespaces, jobs=jobs, config=config)
+    box = Sandbox(time=beside.time if beside else Time(), config=served, identity=identity)
     if beside is not None:
         box.kube = beside.kube
     return box
@@ -136,16 +144,15 @@ async def test_a_namespace_that_another_operator_handles_gets_its_notes_later() 
 
 @runs
 async def test_an_operator_ends_what_it_has_begun_in_a_namespace_that_was_taken_off_its_list() -> None:
-    """Half a pair of directories may be published (H3). An attempt of an older version names no operator."""
-    for old in (False, True):
-        box = operator("default", identity="" if old else "one")
-        await begun(box)
-        box.kube.end_job(JOB, ok=False)
-        again = operator("other", identity="one", beside=box)
-        await look(again)
-        assert again.work.count("end 1") == 1
-        said = condition(again.compaction())
-        assert (said["status"], said["reason"]) == ("False", "NotAllowed")
+    """Half a pair of directories may be published (H3)."""
+    box = operator("default")
+    await begun(box)
+    box.kube.end_job(JOB, ok=False)
+    again = operator("other", beside=box)
+    await look(again)
+    assert again.work.count("end 1") == 1
+    said = condition(again.compaction())
+    assert (said["status"], said["reason"]) == ("False", "NotAllowed")
 
 
 @runs
@@ -185,15 +192,47 @@ async def test_policies_of_another_operator_are_left_alone() -> None:
     assert [(one.policy, one.reason) for one in answers or ()] == [("alone", "NotServed")]
 
 
-def test_two_operators_that_serve_one_namespace_are_noticed(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("stage", [running, published])
+def test_of_two_operators_that_serve_one_namespace_the_second_changes_nothing(stage: Callable[[Sandbox], Any]) -> None:
+    """Its warehouse of that name may have another metastore, where the table has no readers (H1)."""
+
     @runs
     async def scenario() -> None:
         first = operator("default")
-        await begun(first)
-        first.kube.end_job(JOB, ok=True)
-        await look(operator("default", identity="two", beside=first))
+        await stage(first)
+        unended = [kind for kind, name in KEYS if not first.kube.status(kind, name).get("completionTime")]
+        first.kube.events.clear()
+        second = operator("default", identity="two", beside=first)
+        assert await look(second) == 0
+        assert second.work.calls == []
+        assert first.kube.reasons() == ["HandledByAnother"] * len(unended)
+        assert "list one under takeOver" in first.kube.events[0]["message"]
 
     scenario()
-    told = [record.getMessage() for record in caplog.records if "only one operator" in record.getMessage()]
-    assert len(told) == 1
-    assert "was handled by the operator of namespace one" in told[0]
+
+
+@runs
+async def test_a_journal_belongs_to_the_operator_of_its_driver_before_any_look() -> None:
+    """The second operator may see it first: without readers in its own metastore it would delete at once (H1)."""
+    first = operator("default")
+    raw = journal()
+    raw["spec"]["operator"] = "one"
+    first.kube.apply(ResourceKind.CLEANUP, raw)
+    second = operator("default", identity="two", beside=first)
+    assert await look(second) == 0
+    assert second.work.calls == []
+    await first.start()
+    assert first.cleanup()["operator"] == "one"
+
+
+@runs
+async def test_a_removed_operator_is_replaced_by_one_that_takes_over_from_it() -> None:
+    """In the namespaces that the new one serves, and nowhere else."""
+    first = operator("default")
+    await published(first)
+    heir = CONFIG.model_copy(update={"take_over": ("one",)})
+    for namespaces, expected in (("other",), "one"), (("default",), "two"):
+        second = operator(*namespaces, identity="two", beside=first, config=heir)
+        await look(second)
+        assert first.cleanup()["operator"] == expected
+    assert first.cleanup()["phase"] == "Succeeded"

@@ -634,12 +634,16 @@ def test_what_is_not_allowed_for_readers_any_more_is_settled_and_not_deleted(tmp
 
 
 def test_unknown_warehouse_is_a_trouble_not_an_end(tmp_path: Path) -> None:
-    """A warehouse may be missing from the configuration by mistake: journals wait for it."""
+    """A warehouse may be missing from the configuration by mistake: journals and attempts wait for it.
+
+    A dead attempt may have left half a pair there (H3).
+    """
     done = work(metastore_of(table(tmp_path)))
     settled = done.settle(journal(tmp_path, warehouse="sea"), driver_ended=True)
     assert settled == Trouble("UnknownWarehouse", "unknown warehouse 'sea'; it is not in the operator's configuration")
     key = TableKey("sea", "sales", "orders")
     assert "sea" in str(done.look("sea", [key])[key])
+    assert done.end_attempt(compaction(warehouse="sea", status={"attempt": 1})) == settled
 
 
 def test_delete_some_of_the_partitions(tmp_path: Path) -> None:

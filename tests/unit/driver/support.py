@@ -18,6 +18,7 @@ REQUEST = JobRequest(
     uid="0f8c",
     attempt=2,
     job="orders-minor-2",
+    operator="compaction-system",
     warehouse=Warehouse(name="main", metastore=Metastore(uris=("thrift://m:9083",)), namespaces=("team",)),
     profile=SparkProfile(name="default", image="compaction-operator:1"),
     table=TableRef(database="Sales", name="Orders"),

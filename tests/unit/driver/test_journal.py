@@ -48,6 +48,7 @@ def test_a_journal_names_all_that_a_cleanup_needs() -> None:
         "name": "orders-minor", "uid": "0f8c", "attempt": 2, "job": "orders-minor-2", "podUid": "pod-1",
     }  # fmt: skip
     assert spec["lockIds"] == [12]
+    assert spec["operator"] == "compaction-system"
     assert store.resources[name]["metadata"]["labels"]["compaction.dev/compaction-uid"] == "0f8c"
 
 

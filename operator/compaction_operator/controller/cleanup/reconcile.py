@@ -31,6 +31,8 @@ class CleanupReconciler:
         cleanup = self._services.cache.cleanups.get(key)
         if cleanup is None or not self._services.ownership.has(cleanup):
             self._reader_watch.forget(key)
+            if cleanup is not None and not cleanup.ended:
+                self._services.leave(cleanup)
             return None, False
         observed = await self._observe(cleanup, failures)
         while True:

@@ -140,7 +140,7 @@ class Cluster:
         self._clock = clock
         self._ticks = ticks
         self._identity = identity
-        self._others: set[str] = set()
+        self._told: Recent[str, bool] = Recent(REMEMBERED)
         self._jobs: Recent[tuple[str, str], tuple[JobView, float]] = Recent(REMEMBERED)
         self._reported: Recent[tuple[str, str], JobView] = Recent(REMEMBERED)
         self._progress: Recent[tuple[str, str], Progress] = Recent(REMEMBERED)
@@ -170,17 +170,17 @@ class Cluster:
         return cast(ResourceT, known)
 
     def _claimed(self, old: Resource[Any, Any], status: Status) -> Status:
-        """Return a status that names this operator; log once if another one has handled the resource before."""
+        """Return a status that names this operator."""
         other = old.status.operator
-        if self._identity and other not in (None, self._identity) and other not in self._others:
-            self._others.add(other)
-            log.warning(
-                "%s %s was handled by the operator of namespace %s: only one operator may serve a namespace",
-                old.kind,
-                old.key,
-                other,
-            )
+        if self._identity and other not in (None, self._identity):
+            log.info("%s %s is taken over from the operator of namespace %s", old.kind, old.key, other)
         return status.model_copy(update={"operator": self._identity or other})
+
+    def tell_once(self, event: Event, about: Resource[Any, Any]) -> None:
+        """Post an event about a resource, unless this process has done so."""
+        if about.meta.uid not in self._told:
+            self._told[about.meta.uid] = True
+            self.emit([event], about.raw)
 
     async def job(self, namespace: str, name: str) -> JobView | None:
         """Return a Job, or None if the API server reports none: a cache alone cannot prove absence."""

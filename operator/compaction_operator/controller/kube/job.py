@@ -87,6 +87,7 @@ def job_request(compaction: Compaction, config: OperatorConfig) -> JobRequest:
         uid=meta.uid,
         attempt=compaction.status.attempt,
         job=current_job(compaction),
+        operator=compaction.status.operator,
         warehouse=warehouse,
         profile=profile,
         table=spec.table,

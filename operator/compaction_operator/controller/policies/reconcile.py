@@ -153,6 +153,7 @@ class PolicyRunner:
 
     async def _leave(self, upkeep: _Upkeep, policy: Policy, now: datetime) -> float:
         """Leave a policy to another operator. One that no operator writes to gets one note."""
+        self._services.leave(policy)
         ownership, namespace = self._services.ownership, policy.meta.namespace
         left = ownership.silence(policy, now, handled=namespace in self._services.cache.handled)
         if not policy.status.conditions and left == 0:

@@ -86,6 +86,7 @@ class Journal:
         attempt, request = self._attempt, self._attempt.job
         spec = CompactionCleanupSpec(
             warehouse=request.warehouse.name,
+            operator=request.operator,
             table=attempt.identity,
             compaction=CompactionRef(
                 name=request.name, uid=request.uid, attempt=request.attempt, job=request.job, pod_uid=attempt.pod_uid
