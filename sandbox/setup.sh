@@ -24,7 +24,7 @@ setsid "$CLUSTER/binaries.sh" > "$CACHE/binaries.log" 2>&1 < /dev/null &
 builder=$!
 trap 'kill -- -$builder 2> /dev/null || true' EXIT
 "$SANDBOX/python.sh"
-"$CLUSTER/images.sh" build operator metastore-3.1.3
+"$CLUSTER/images.sh" build operator controller metastore-3.1.3
 for version in 4.0.1 4.1.0 4.2.0; do "$SANDBOX/metastore/fetch.sh" "$version" > /dev/null; done
 "$ROOT/tests/integration/oracle/fetch.sh" > /dev/null
 "$SANDBOX/hudi/fetch.sh" > /dev/null

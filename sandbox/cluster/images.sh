@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# images.sh build NAME...  makes images without a Docker daemon, in the cache (operator, metastore-3.1.3, metastore-4.0.1, hdfs, s3,
-#                          pause, coredns)
+# images.sh build NAME...  makes images without a Docker daemon, in the cache (operator, controller, metastore-3.1.3,
+#                          metastore-4.0.1, hdfs, s3, pause, coredns)
 # images.sh name NAME      prints the full name of this clone's image
 # images.sh load NAME...   gives the running node those that it lacks
 # A name ends in a hash of the sources: clones, and versions of one clone, lie side by side and share their layers.
@@ -13,9 +13,15 @@ BASE_IMAGE=localhost/debian:bookworm-slim
 OPERATOR_SOURCES=(operator/Dockerfile operator/entrypoint.sh operator/requirements.lock operator/kernels operator/compaction_operator sandbox/hudi/pom.xml)
 
 image_name() {
+  local operator
   case $1 in
     # NB: a script that makes, loads and names it sets the name once, as sources may be edited meanwhile.
     operator) echo "${SANDBOX_IMAGE:-localhost/compaction-operator:$(content_hash "${OPERATOR_SOURCES[@]}")}" ;;
+    # NB: of the same sources as the operator's.
+    controller)
+      operator=$(image_name operator)
+      echo "${operator/compaction-operator:/compaction-operator-controller:}"
+      ;;
     metastore-*) echo "localhost/hive-${1/-/:}-$(content_hash sandbox/metastore/{Dockerfile,fetch.sh,run.sh,"pom-${1#metastore-}.xml"})" ;;
     hdfs) echo "localhost/hdfs:3.4.1-$(content_hash sandbox/hdfs/{Dockerfile,fetch.sh,pom.xml})" ;;
     s3) echo "localhost/minio:$(content_hash sandbox/s3/{Dockerfile,build.sh,minio})" ;;
@@ -24,14 +30,16 @@ image_name() {
   esac
 }
 
-# What debian:bookworm-slim is, made from Debian's packages.
+# What debian:bookworm-slim is, made from Debian's packages: without perl's modules, and apt keeps no caches.
 build_base() {
   local tar=$CACHE/images/base.tar container
   # shellcheck disable=SC2016  # mmdebstrap sets $1 for its hook
-  nice mmdebstrap --variant=minbase --include=ca-certificates \
+  nice mmdebstrap --variant=minbase --include=ca-certificates,usr-is-merged \
+    --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
-    --customize-hook='rm -rf "$1"/var/lib/apt/lists/*' bookworm "$tar"
+    --customize-hook='echo "Dir::Cache::pkgcache \"\"; Dir::Cache::srcpkgcache \"\";" > "$1/etc/apt/apt.conf.d/no-caches"' \
+    --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*' bookworm "$tar"
   container=$("${BUILDAH[@]}" from scratch)
   "${BUILDAH[@]}" add -q "$container" "$tar" /
   "${BUILDAH[@]}" config --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
@@ -61,7 +69,7 @@ seed_layers() { # IMAGE
   done
 }
 
-build_operator() { # IMAGE
+build_operator() { # IMAGE OPTION...
   local wheels bundles options
   wheels=$(wheels_folder)
   bundles=$("$SANDBOX/hudi/fetch.sh")
@@ -69,7 +77,7 @@ build_operator() { # IMAGE
     --build-arg "PIP_OPTIONS=--no-index --no-deps --find-links /wheels -r /wheels/requirements.txt" "$ROOT")
   bud localhost/compaction-operator-dependencies:latest --target dependencies "${options[@]}"
   seed_layers localhost/compaction-operator-dependencies:latest
-  bud "$1" "${options[@]}"
+  bud "$1" "${@:2}" "${options[@]}"
 }
 
 build_server() { # IMAGE PACKAGE COMMAND...: of what the command puts into the folder that it prints
@@ -82,6 +90,7 @@ build_server() { # IMAGE PACKAGE COMMAND...: of what the command puts into the f
 build_one() { # NAME IMAGE
   case $1 in
     operator) build_operator "$2" ;;
+    controller) build_operator "$2" --target controller ;;
     metastore-*) build_server "$2" metastore "$SANDBOX/metastore/fetch.sh" "${1#metastore-}" ;;
     hdfs) build_server "$2" hdfs "$SANDBOX/hdfs/fetch.sh" ;;
     s3) build_server "$2" s3 "$SANDBOX/s3/build.sh" minio ;;

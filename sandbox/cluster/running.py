@@ -34,7 +34,12 @@ class Sandbox:
     """Thrift address of the metastore on the machine's loopback."""
     metastore_uri_in_cluster: str
     operator_image: str
-    """This clone's image of the controller and Spark; the node has it."""
+    """This clone's image of Spark and, if need be, the controller; the node has it."""
+
+    @property
+    def controller_image(self) -> str:
+        """This clone's image of the controller alone; the node has it. `images.sh` builds both of the same sources."""
+        return self.operator_image.replace("compaction-operator:", "compaction-operator-controller:")
 
     def environment(self) -> dict[str, str]:
         """Return this process's environment with KUBECONFIG set, and kubectl and helm of the sandbox on the PATH."""

@@ -71,7 +71,7 @@ start_all() {
   make_volumes
   echo "$STORAGE" > "$STATE/storage"
   step "cluster: control plane" start_node
-  "$CLUSTER/images.sh" load pause coredns operator
+  "$CLUSTER/images.sh" load pause coredns operator controller
   step "cluster: node and DNS" start_dns
   "$CLUSTER/warehouse.sh" "$STORAGE" hive "$METASTORE_SERVICE_IP"
   for namespace in compaction-system demo; do "$CLUSTER/warehouse-claim.sh" "$namespace" "$STORAGE"; done
@@ -89,7 +89,7 @@ flock 7
 if node_runs && [ -e "$STATE/env" ]; then
   [ "$(sandbox_storage)" = "$STORAGE" ] || fail "its tables are on $(sandbox_storage); run: make sandbox-down"
   echo "sandbox: already up (since $(date -r "$STATE/started" '+%F %T'))" >&2
-  "$CLUSTER/images.sh" load operator
+  "$CLUSTER/images.sh" load operator controller
   write_settings
   [ "${1:-}" = --borrowed ] || rm -f "$STATE/borrowed"
 else

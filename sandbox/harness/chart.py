@@ -76,6 +76,7 @@ class Operator:
         repository, _, tag = self._settings.operator_image.rpartition(":")
         return {
             "image": {"repository": repository, "tag": tag},
+            "controllerImage": self._settings.controller_image,
             "warehouses": [warehouse(self._settings), *warehouses],
             "profiles": [profile(), *profiles],
             "replicas": 1,  # the node is small, and tests read the log of the controller

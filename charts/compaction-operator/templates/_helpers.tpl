@@ -23,6 +23,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
+{{- define "compaction-operator.controllerImage" -}}
+{{ .Values.controllerImage | default (include "compaction-operator.image" .) }}
+{{- end -}}
+
 {{/*
 The configuration file. Lists and maps are passed through unchanged: values.schema.json and the operator validate them.
 What a schema cannot express, and would keep the controller from starting, fails here.
