@@ -13,6 +13,8 @@ from compaction_operator.api.request import JobRequest
 from compaction_operator.driver.hadoop import Hadoop, trust
 
 EXECUTOR_CONTAINER = "spark-kubernetes-executor"
+LABELS = {"app.kubernetes.io/name": "compaction-operator", "app.kubernetes.io/component": "executor"}
+"""Labels of executors' pods, by which a NetworkPolicy finds them. NB: not the compaction's, which drivers alone have."""
 PYTHON_MIB = 512
 """Memory for the Python interpreters, their libraries, and the JVM's use outside its heap."""
 
@@ -158,6 +160,7 @@ def executor_template(request: JobRequest) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
+        "metadata": {"labels": LABELS},
         "spec": {
             "serviceAccountName": request.profile.service_account,
             "automountServiceAccountToken": False,

@@ -88,6 +88,16 @@ def test_a_release_takes_the_crds_of_one_that_is_gone(cluster: Cluster, tenants:
     assert cluster.names("tcomp", one) == {"tablecompaction.compaction.dev/kept"}
 
 
+def test_the_api_server_accepts_network_policies(cluster: Cluster, tenants: tuple[str, str]) -> None:
+    chosen = {"networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]}}
+    done = cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(*tenants) | chosen)
+    assert done.returncode == 0, done.stderr
+    for namespace in tenants:
+        assert cluster.names("networkpolicies", namespace) == {"networkpolicy.networking.k8s.io/compaction-driver"}
+    assert cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(*tenants)).returncode == 0
+    assert cluster.names("networkpolicies", tenants[0]) == set()
+
+
 def test_a_second_release_in_one_namespace_is_refused(cluster: Cluster, tenants: tuple[str, str]) -> None:
     """Operators are told apart by their namespaces."""
     one, two = tenants

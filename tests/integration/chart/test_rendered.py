@@ -12,9 +12,12 @@ from sandbox.harness.chart import CHART
 from sandbox.plane.control import binaries
 
 from compaction_operator.api.config import OperatorConfig
+from compaction_operator.controller.kube.job import job_manifest
+from compaction_operator.driver.spark import executor_template
 from compaction_operator.logs import LogFormat
+from tests.unit.driver.support import REQUEST
 
-from .conftest import RELEASE, SYSTEM
+from .conftest import RELEASE, SYSTEM, values
 
 MANIFESTS = CHART.parents[1] / "manifests"
 Key = tuple[str, str, str]
@@ -115,6 +118,29 @@ def test_the_format_of_logs_reaches_the_configuration() -> None:
 def test_alerts_and_dashboard_are_left_out(metrics: Mapping[str, Any]) -> None:
     made = rendered({"metrics": metrics})
     assert not {("PrometheusRule", SYSTEM, RELEASE), ("ConfigMap", SYSTEM, f"{RELEASE}-dashboard")} & made.keys()
+
+
+def test_network_policies_select_the_operators_pods_and_no_others() -> None:
+    """Another Spark application in the namespace stays as open as it was."""
+    peers = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    chosen = {"networkPolicy": {"enabled": True, "metricsFrom": peers}}
+    objects = rendered(values("analytics") | chosen)
+    drivers = objects["NetworkPolicy", "analytics", "compaction-driver"]["spec"]
+    driver = job_manifest(REQUEST, ttl=1.0)["spec"]["template"]["metadata"]["labels"]
+    executor = executor_template(REQUEST)["metadata"]["labels"]
+    controller = objects["Deployment", SYSTEM, RELEASE]["spec"]["template"]["metadata"]["labels"]
+    pods = (driver, executor, controller, {"spark-role": "executor"})
+    assert [selects(drivers["podSelector"], one) for one in pods] == [True, True, False, False]
+    assert drivers["ingress"] == [{"from": [{"podSelector": drivers["podSelector"]}]}]
+    own = objects["NetworkPolicy", SYSTEM, RELEASE]["spec"]
+    assert [selects(own["podSelector"], one) for one in pods] == [False, False, True, False]
+    assert own["ingress"] == [{"ports": [{"port": 8080}]}, {"from": peers, "ports": [{"port": 8081}]}]
+
+
+def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a selector of Kubernetes selects an object with these labels."""
+    among = all(labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions", ()))
+    return among and selector["matchLabels"].items() <= labels.items()
 
 
 def test_two_replicas_share_nothing_that_ends_both() -> None:

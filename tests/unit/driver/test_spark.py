@@ -34,6 +34,7 @@ def test_executors_are_pods_that_find_the_driver_by_its_address_and_die_with_it(
     assert [settings[f"spark.executor.{key}"] for key in ("instances", "cores", "memory")] == ["3", "2", "4g"]
     written = yaml.safe_load(Path(settings["spark.kubernetes.executor.podTemplateFile"]).read_text())
     assert written["kind"] == "Pod"
+    assert written["metadata"]["labels"]["app.kubernetes.io/component"] == "executor"
 
 
 def test_an_executors_pod_has_room_for_what_its_tasks_may_hold() -> None:
