@@ -14,7 +14,7 @@ from compaction_operator.driver.hadoop import Hadoop, trust
 
 EXECUTOR_CONTAINER = "spark-kubernetes-executor"
 LABELS = {"app.kubernetes.io/name": "compaction-operator", "app.kubernetes.io/component": "executor"}
-"""Labels of executors' pods, by which a NetworkPolicy finds them. NB: not the compaction's, which drivers alone have."""
+"""Labels of executors' pods, by which a NetworkPolicy finds them. NB: not the compaction's: only drivers have that."""
 PYTHON_MIB = 512
 """Memory for the Python interpreters, their libraries, and the JVM's use outside its heap."""
 
