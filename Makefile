@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image argocd crds chart-readme lock
+.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom argocd crds chart-readme lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ sandbox-status: ## What the sandbox runs and how to reach it
 
 sandbox-image: venv ## Give the running sandbox the operator's image of the sources as they are now
 	@sandbox/cluster/up.sh
+
+sbom: venv ## What the two images hold, as SPDX and CycloneDX, and under which licences: build/sbom (as root; builds syft once)
+	@sandbox/supply/sbom.sh
 
 crds: ## Copy crds/ into the chart, which Argo CD reads from git
 	@cp crds/compaction.dev_*.yaml charts/compaction-operator/files/crds/

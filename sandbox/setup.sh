@@ -36,4 +36,4 @@ built >&2 || fail "failed: building Kubernetes (log: $CACHE/binaries.log)"
 [ $((SECONDS - start)) -lt 2 ] || printf 'sandbox: %-70s %4d s\n' "Kubernetes: the rest of its build" $((SECONDS - start)) >&2
 trap - EXIT
 "$CLUSTER/images.sh" build pause coredns
-for server in minio versitygw; do "$SANDBOX/s3/build.sh" "$server" > /dev/null; done
+for server in minio versitygw; do "$SANDBOX/program.sh" "s3/$server" > /dev/null; done

@@ -24,7 +24,7 @@ image_name() {
       ;;
     metastore-*) echo "localhost/hive-${1/-/:}-$(content_hash sandbox/metastore/{Dockerfile,fetch.sh,run.sh,"pom-${1#metastore-}.xml"})" ;;
     hdfs) echo "localhost/hdfs:3.4.1-$(content_hash sandbox/hdfs/{Dockerfile,fetch.sh,pom.xml})" ;;
-    s3) echo "localhost/minio:$(content_hash sandbox/s3/{Dockerfile,build.sh,minio})" ;;
+    s3) echo "localhost/minio:$(content_hash sandbox/program.sh sandbox/s3/{Dockerfile,minio})" ;;
     pause | coredns) echo "localhost/$1:$(content_hash sandbox/cluster/kubernetes sandbox/cluster/coredns sandbox/cluster/program.Dockerfile)" ;;
     *) fail "no image is called $1" ;;
   esac
@@ -93,7 +93,7 @@ build_one() { # NAME IMAGE
     controller) build_operator "$2" --target controller ;;
     metastore-*) build_server "$2" metastore "$SANDBOX/metastore/fetch.sh" "${1#metastore-}" ;;
     hdfs) build_server "$2" hdfs "$SANDBOX/hdfs/fetch.sh" ;;
-    s3) build_server "$2" s3 "$SANDBOX/s3/build.sh" minio ;;
+    s3) build_server "$2" s3 "$SANDBOX/program.sh" s3/minio ;;
     *) bud "$2" -f "$CLUSTER/program.Dockerfile" --build-arg "PROGRAM=$1" "$(binaries_folder)" ;;
   esac
   "${BUILDAH[@]}" push -q "$2" "oci:$LAYOUT:$2"

@@ -24,7 +24,7 @@ Kind = Literal["minio", "versitygw"]
 
 def fetch(kind: Kind) -> Path:
     """Return the program, in the user's cache; builds it when it is not there."""
-    done = subprocess.run([HERE / "build.sh", kind], check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([HERE.parent / "program.sh", f"s3/{kind}"], check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.strip().splitlines()[-1]) / kind
 
 

@@ -1,0 +1,1 @@
+"""What the images hold, and under which licences."""
