@@ -384,6 +384,14 @@ def test_the_controllers_pod_passes_the_restricted_profile(cluster: Cluster) -> 
         outcome("kubectl", "create", "--dry-run=server", "-f", "-", stdin=json.dumps(manifest))
 
 
+def test_the_controllers_image_is_a_fifth_of_the_other(cluster: Cluster) -> None:
+    """Without Java, Spark, Hudi's bundles and the engine's libraries."""
+    nodes = json.loads(cluster.output("kubectl", "get", "nodes", "-o", "json"))["items"]
+    sizes = {name: image["sizeBytes"] for image in nodes[0]["status"]["images"] for name in image["names"]}
+    running = running_sandbox()
+    assert sizes[running.controller_image] < sizes[running.operator_image] / 5
+
+
 def test_no_rule_is_a_wildcard_and_only_status_is_written(cluster: Cluster) -> None:
     """The controller never changes a spec, and neither account touches secrets; it deletes ended journals and Jobs."""
     rendered = cluster.render("--values", str(SAMPLE_VALUES))
@@ -663,6 +671,7 @@ CHANGES = [
     ("TableCompaction", "deadline", "5h"),
     ("TableCompaction", "allowAutoCompaction", True),
     ("CompactionCleanup", "warehouse", "other"),
+    ("CompactionCleanup", "operator", "other"),
     ("CompactionCleanup", "table", {"location": "/elsewhere"}),
     ("CompactionCleanup", "compaction", {"podUid": "other"}),
     ("CompactionCleanup", "partitions", [ENTRY | {"highestWriteId": 4}]),
