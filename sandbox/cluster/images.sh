@@ -30,13 +30,14 @@ image_name() {
   esac
 }
 
-# What debian:bookworm-slim is, made from Debian's packages: without perl's modules, and apt keeps no caches.
+# What debian:bookworm-slim is, made from Debian's packages: without perl's modules, with each package's licence, and apt keeps no caches.
 build_base() {
   local tar=$CACHE/images/base.tar container
   # shellcheck disable=SC2016  # mmdebstrap sets $1 for its hook
   nice mmdebstrap --variant=minbase --include=ca-certificates,usr-is-merged \
     --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+    --dpkgopt='path-include=/usr/share/doc/*/copyright' \
     --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
     --customize-hook='echo "Dir::Cache::pkgcache \"\"; Dir::Cache::srcpkgcache \"\";" > "$1/etc/apt/apt.conf.d/no-caches"' \
     --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*' bookworm "$tar"
