@@ -58,14 +58,18 @@ class Operator:
         self._settings = settings
         self.namespace = settings.system_namespace
 
-    def install(self, *, warehouses: Sequence[Any] = (), profiles: Sequence[Any] = ()) -> str:
+    def install(
+        self, *, warehouses: Sequence[Any] = (), profiles: Sequence[Any] = (), controller_image: str = ""
+    ) -> str:
         """Install or upgrade the chart, wait until the controller is ready, and return the command.
 
-        There is the settings' warehouse and the profile `default`; more of both may be given.
+        There is the settings' warehouse and the profile `default`; more of both may be given. Without an image of its
+        own the controller has that of the compactions.
         """
         command = ["upgrade", "--install", RELEASE, str(CHART), "--namespace", self.namespace]
         command += ["--values", "-", "--wait", "--timeout", "3m"]
-        self._cluster.helm(*command, stdin=json.dumps(self._values(warehouses, profiles)), timeout=200)
+        values = self._values(warehouses, profiles) | {"controllerImage": controller_image}
+        self._cluster.helm(*command, stdin=json.dumps(values), timeout=200)
         return f"helm {' '.join(command)}".replace(f"{ROOT}/", "")
 
     def restart(self) -> None:
@@ -76,7 +80,6 @@ class Operator:
         repository, _, tag = self._settings.operator_image.rpartition(":")
         return {
             "image": {"repository": repository, "tag": tag},
-            "controllerImage": self._settings.controller_image,
             "warehouses": [warehouse(self._settings), *warehouses],
             "profiles": [profile(), *profiles],
             "replicas": 1,  # the node is small, and tests read the log of the controller

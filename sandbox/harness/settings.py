@@ -44,7 +44,6 @@ class Settings:
     sandbox: bool
     environment: Mapping[str, str]
     operator_image: str
-    controller_image: str
     metastore_image: str
     namespace: str
     system_namespace: str
@@ -104,7 +103,6 @@ def _sandbox() -> Settings:
         sandbox=True,
         environment=up.environment(),
         operator_image=up.operator_image,
-        controller_image=up.controller_image,
         metastore_image="",
         namespace="demo",
         system_namespace="compaction-system",
@@ -123,7 +121,6 @@ def _existing(given: Mapping[str, str]) -> Settings:
         sandbox=False,
         environment={},
         operator_image=given["OPERATOR_IMAGE"],
-        controller_image=given.get("CONTROLLER_IMAGE") or given["OPERATOR_IMAGE"],
         metastore_image=given["METASTORE_IMAGE"],
         namespace=namespace,
         system_namespace=namespace,

@@ -47,7 +47,7 @@ BROKEN = "broken"
 """A profile whose drivers always fail: their service account may not write a journal."""
 
 
-def install(stage: Stage, *beside: Stage) -> None:
+def install(stage: Stage, *beside: Stage, controller_image: str = "") -> None:
     """Install the operator with what the tests need beside the demo's warehouse and profile, and for these stages."""
     folder = stage.settings.warehouse_location.removeprefix("file:")
     stage.operator.install(
@@ -57,6 +57,7 @@ def install(stage: Stage, *beside: Stage) -> None:
             *(chart.warehouse(other.settings) for other in beside),
         ],
         profiles=[chart.profile(BROKEN, serviceAccount="default")],
+        controller_image=controller_image,
     )
 
 

@@ -20,7 +20,10 @@ STORES: Mapping[StorageKind, str] = {"hdfs": "hdfs", "s3": "minio"}
 
 @pytest.fixture(scope="module")
 def stages(stage: Stage) -> Iterator[Mapping[StorageKind, Stage]]:
-    """Both stores with metastores, and one operator that serves them beside the sandbox's own warehouse."""
+    """Both stores with metastores, and one operator that serves them beside the sandbox's own warehouse.
+
+    Its controller has the small image, which must have what reaches the stores.
+    """
     if stage.settings.storage != "file":
         pytest.skip("this sandbox was started with STORAGE: make demo tells the story on it")
     stages = {storage: Stage(beside(stage.settings, storage)) for storage in STORES}
@@ -28,7 +31,7 @@ def stages(stage: Stage) -> Iterator[Mapping[StorageKind, Stage]]:
     try:
         with ThreadPoolExecutor() as pool:
             list(pool.map(start, stages.values()))
-        install(stage, *stages.values())
+        install(stage, *stages.values(), controller_image=running_sandbox().controller_image)
         yield stages
         for one in stages.values():
             one.compactions.delete_all()

@@ -46,7 +46,7 @@ def root(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 def toolbox_on(storage: StorageKind) -> StoreToolbox:
     names = dict.fromkeys(("namespace", "system_namespace", "metastore_namespace"), "demo")
-    images = {"operator_image": "o:1", "controller_image": "c:1", "metastore_image": "m:1"}
+    images = {"operator_image": "o:1", "metastore_image": "m:1"}
     toolbox = StoreToolbox(Here({}), Settings(sandbox=True, environment={}, storage=storage, **images, **names))
     toolbox.bring_tools()
     return toolbox
