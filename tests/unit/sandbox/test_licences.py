@@ -1,10 +1,12 @@
 """A report of licences names each component once, and does not hide one that states none."""
 
+from typing import Any
+
 from sandbox.supply.licences import table
 
 
 def test_components_are_listed_by_their_licences() -> None:
-    components = [
+    components: list[dict[str, Any]] = [
         {"type": "library", "name": "kopf", "version": "1", "licenses": [{"license": {"id": "MIT"}}]},
         {"type": "library", "name": "attrs", "version": "2", "licenses": [{"license": {"id": "MIT"}}]},
         {"type": "library", "name": "bash", "version": "5", "licenses": [{"expression": "GPL-3.0-only"}]},
