@@ -283,6 +283,13 @@ class MetricsSettings(Model):
     port: int = Field(default=8081, ge=1, le=65535)
 
 
+class UiSettings(Model):
+    """Where the controller serves its web page. NB: all who reach the port see what the controller sees."""
+
+    enabled: bool = False
+    port: int = Field(default=8082, ge=1, le=65535)
+
+
 class LogSettings(Model):
     """The log of the controller and of drivers."""
 
@@ -309,6 +316,7 @@ class OperatorConfig(Model):
     profiles: tuple[SparkProfile, ...]
     cleanup: CleanupSettings = CleanupSettings()
     metrics: MetricsSettings = MetricsSettings()
+    ui: UiSettings = UiSettings()
     log: LogSettings = LogSettings()
     leader_election: LeaderElection | None = None
     max_concurrent_jobs: int = Field(default=10, ge=1)

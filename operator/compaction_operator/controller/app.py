@@ -35,7 +35,8 @@ from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import utc_now
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
-from compaction_operator.controller.web import serve, serve_probes
+from compaction_operator.controller.page import Seen, Site, Unseen
+from compaction_operator.controller.web import serve, serve_page, serve_probes
 from compaction_operator.controller.work import Work, opener
 from compaction_operator.metastore import MetastoreClient
 from compaction_operator.permit import Permit, always
@@ -107,9 +108,18 @@ def _controller(config: OperatorConfig, election: Election | None) -> tuple[Cont
     metrics.leader.set_function(lambda: election is None or election.leads)
     if config.metrics.enabled:
         serve(config.metrics.port, registry=metrics.registry, why=controller.why)
+    if config.ui.enabled:
+        serve_page(config.ui.port, Site(partial(_look, controller, election), clock=utc_now))
     look = partial(_vitals, controller, pools, election)
     serve_probes(PROBES, {"/healthz": lambda: liveness(look()), "/readyz": lambda: readiness(look())})
     return controller, pools
+
+
+def _look(controller: Controller, election: Election | None) -> Seen | Unseen:
+    """Return what the web page shows."""
+    if election is not None and not election.leads:
+        return Unseen(standby=True, leader=election.leader)
+    return controller.seen() or Unseen(standby=False)
 
 
 def _work(config: OperatorConfig, permit: Permit) -> Work:

@@ -100,6 +100,12 @@ class Election:
         """Whether this process took the Lease."""
         return self._held is not None
 
+    @property
+    def leader(self) -> str:
+        """The pod that leads, as this process last saw it as a standby; '' if none was seen."""
+        lease = self._sight.lease
+        return lease.holder.rpartition("_")[0] if lease else ""
+
     def stand(self) -> bool:
         """Look at the Lease and take it if it is free; return whether this process leads. Errors count as no."""
         asked = self._clock()

@@ -24,7 +24,8 @@ from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.ownership import Ownership
-from compaction_operator.controller.policies import PolicyRunner, Question
+from compaction_operator.controller.page import Looked, Seen
+from compaction_operator.controller.policies import NoPolicyError, PolicyRunner, Question
 from compaction_operator.controller.queues import QueueRunner
 from compaction_operator.controller.services import Services
 from compaction_operator.controller.store_check import StoreCheck
@@ -124,6 +125,25 @@ class Controller:
         Raises NoPolicyError.
         """
         return self._policies.why(question) if self.loaded else None
+
+    def seen(self) -> Seen | None:
+        """Return what the web page shows, from any thread; None before `load` has ended."""
+        if not self.loaded:
+            return None
+        return Seen(
+            now=self._clock(),
+            compactions=self._cache.compactions.all(),
+            cleanups=self._cache.cleanups.all(),
+            policies=[Looked(policy, memory) for policy, memory in self._policies.remembered()],
+            place=self._cache.place,
+            explain=self._explain,
+        )
+
+    def _explain(self, warehouse: str, table: str) -> list[Explanation]:
+        try:
+            return self._policies.why(Question(table, warehouse=warehouse))
+        except NoPolicyError:
+            return []
 
     def _list_policies(self) -> list[dict[str, Any]]:
         try:

@@ -1,4 +1,4 @@
-"""The controller's HTTP servers: metrics, at /why the answers to questions about tables, and the kubelet's probes.
+"""The controller's HTTP servers: metrics, at /why the answers to questions about tables, probes, and the web page.
 
 They have threads of their own, so that they answer also while the loop is stuck. They change nothing.
 """
@@ -50,6 +50,11 @@ def serve(port: int, *, registry: CollectorRegistry, why: Why) -> WSGIServer:
 def serve_probes(port: int, probes: Mapping[str, Probe]) -> WSGIServer:
     """Serve the kubelet's probes by their path, as `serve` does: 200 if one succeeds, 503 if not, with its lines."""
     return _serve("probes", port, _probed(probes))
+
+
+def serve_page(port: int, site: WSGIApplication) -> WSGIServer:
+    """Serve the web page, as `serve` does."""
+    return _serve("the web page", port, site)
 
 
 def _serve(what: str, port: int, application: WSGIApplication) -> WSGIServer:

@@ -209,12 +209,12 @@ def _best(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None
 
 
 def _part(one: PartitionState, type_: CompactionType, wait: _Wait, *, due: bool) -> Part:
-    files, deletes, size = _gain(one.measure, type_)
+    files, deletes, size = gain(one.measure, type_)
     hours = max(SOON, one.loose_for(type_, wait.now) / HOUR)
     return Part(wait.spec, files, deletes, size, wait.since if due else wait.now, hours, due)
 
 
-def _gain(found: Measure | TimelineMeasure, type_: CompactionType) -> tuple[int, int, int]:
+def gain(found: Measure | TimelineMeasure, type_: CompactionType) -> tuple[int, int, int]:
     """Return the files and the bytes of delete events that a compaction saves, and the bytes that it reads."""
     if isinstance(found, TimelineMeasure):
         return _hudi_gain(found.sizes, type_)

@@ -85,8 +85,12 @@ class PolicyRunner:
 
     def own(self) -> list[Policy]:
         """Return the policies that this operator handles, from any thread."""
+        return [policy for policy, _ in self.remembered()]
+
+    def remembered(self) -> list[tuple[Policy, Memory]]:
+        """Return the policies that this operator handles with what it knows of their tables, from any thread."""
         upkeeps = list(self._upkeeps.values())  # a copy in a single step: the loop goes on meanwhile
-        return [one.policy for one in upkeeps if self._services.ownership.has(one.policy)]
+        return [(one.policy, one.memory) for one in upkeeps if self._services.ownership.has(one.policy)]
 
     def why(self, question: Question) -> list[Explanation]:
         """Answer a question about a table from the last looks, from any thread. Raises NoPolicyError.
