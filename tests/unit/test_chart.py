@@ -31,6 +31,7 @@ from compaction_operator.api.config import (
     QueuePool,
     SparkProfile,
     Tls,
+    UiSettings,
     Volume,
     Warehouse,
 )
@@ -92,7 +93,8 @@ def test_kustomize_installs_all_crds() -> None:
 @pytest.mark.parametrize(
     ("model", "definition"),
     [(Warehouse, ("definitions", "warehouse")), (SparkProfile, ("definitions", "profile")),
-     (CleanupSettings, ("properties", "cleanup")), (LogSettings, ("properties", "log"))],
+     (CleanupSettings, ("properties", "cleanup")), (LogSettings, ("properties", "log")),
+     (UiSettings, ("properties", "ui"))],
 )  # fmt: skip
 def test_values_have_the_fields_of_the_configuration(model: type[BaseModel], definition: tuple[str, str]) -> None:
     """Whatever the operator can be told can be set with Helm, and nothing else."""
@@ -170,7 +172,7 @@ def test_default_values_are_the_models_defaults() -> None:
     """An operator from the chart behaves as one with an empty configuration would."""
     values = load(CHART / "values.yaml")
     profiles = [{"image": "an-image", **profile} for profile in values["profiles"]]
-    configuration = {name: values[name] for name in ("warehouses", "cleanup", "maxConcurrentJobs", "jobTtl", "log")}
+    configuration = {name: values[name] for name in ("warehouses", "cleanup", "maxConcurrentJobs", "jobTtl", "log", "ui")}
     assert OperatorConfig.model_validate({**configuration, "profiles": profiles}) == OperatorConfig(
         warehouses=(), profiles=(SparkProfile(name="default", image="an-image"),)
     )

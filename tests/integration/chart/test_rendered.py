@@ -217,3 +217,26 @@ def test_kustomize_makes_what_helm_makes(folder: str) -> None:
     assert set(kustomized) == set(made)
     for key, manifest in made.items():
         assert kustomized[key] == manifest, key
+
+
+@pytest.mark.parametrize("ui", [{}, {"ui": {"enabled": False}}, {"ui": None}], ids=["by default", "off", "older values"])
+def test_the_web_page_is_off_unless_it_is_asked_for(ui: Mapping[str, Any]) -> None:
+    """Its port is on neither the pod nor the Service."""
+    assert ports(rendered(ui)) == ({"health", "metrics"}, {"metrics"})
+    assert not configuration(rendered(ui)).ui.enabled
+
+
+def test_the_web_page_has_a_port_of_its_own() -> None:
+    """So a NetworkPolicy can tell those who look at it from Prometheus. It needs no metrics."""
+    made = rendered({"ui": {"enabled": True, "port": 9000}})
+    assert ports(made) == ({"health", "metrics", "ui"}, {"metrics", "ui"})
+    assert (configuration(made).ui.enabled, configuration(made).ui.port) == (True, 9000)
+    alone = rendered({"ui": {"enabled": True}, "metrics": {"enabled": False}})
+    assert ports(alone) == ({"health", "ui"}, {"ui"})
+
+
+def ports(objects: Objects) -> tuple[set[str], set[str]]:
+    """Return the names of the ports of the controller's pod and of its Service."""
+    (container,) = objects["Deployment", SYSTEM, RELEASE]["spec"]["template"]["spec"]["containers"]
+    service = objects.get(("Service", SYSTEM, RELEASE), {"spec": {"ports": []}})
+    return {one["name"] for one in container["ports"]}, {one["name"] for one in service["spec"]["ports"]}

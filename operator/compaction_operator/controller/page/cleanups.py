@@ -20,18 +20,18 @@ BLOCKERS = 5
 _OPEN = (
     Column("Cleanup"),
     Column("Table"),
-    Column("Phase"),
+    Column("Phase", "word"),
     Column("Waits for"),
     Column("Since"),
-    Column("Obsolete", True),
+    Column("Obsolete", "number"),
 )
 _ENDED = (
     Column("Cleanup"),
     Column("Table"),
     Column("Ended"),
     Column("Result"),
-    Column("Deleted", True),
-    Column("Bytes freed", True),
+    Column("Deleted", "number"),
+    Column("Bytes freed", "number"),
     Column("Had waited for"),
 )
 

@@ -14,26 +14,24 @@ from compaction_operator.controller.page.seen import Seen
 from compaction_operator.controller.policies.standing import ended_at
 
 NAME = "compactions"
-_RUNNING = (Column("Compaction"), Column("Table"), Column("Type"), Column("Progress"), Column("Attempt began"))
+_RUNNING = (Column("Compaction"), Column("Table"), Column("Type", "word"), Column("Progress"), Column("Attempt began"))
 _WAITING = (
     Column("Compaction"),
     Column("Table"),
-    Column("Type"),
-    Column("Phase"),
+    Column("Type", "word"),
+    Column("Phase", "word"),
     Column("Waits for"),
     Column("Created"),
 )
 _ENDED = (
     Column("Compaction"),
     Column("Table"),
-    Column("Type"),
+    Column("Type", "word"),
     Column("Ended"),
     Column("Result"),
-    Column("Files before"),
-    Column("Files after"),
-    Column("Bytes before"),
-    Column("Bytes after"),
-    Column("Cleanup"),
+    Column("Files", "word"),
+    Column("Bytes", "word"),
+    Column("Cleanup", "word"),
 )
 
 
@@ -152,11 +150,12 @@ def _result(one: Compaction) -> Child:
     return [word, f" {found.reason}{said}"]
 
 
-def _totals(one: Compaction) -> tuple[Child, Child, Child, Child]:
+def _totals(one: Compaction) -> tuple[Child, Child]:
     """Return files and bytes before and after; nothing where they are not known, or where nothing was done."""
     totals, hudi = one.status.totals, one.status.hudi
     if totals is not None and totals.files_in:
-        return totals.files_in, totals.files_out, layout.size(totals.bytes_in), layout.size(totals.bytes_out)
+        files = layout.change(f"{totals.files_in:,}", f"{totals.files_out:,}")
+        return files, layout.change(layout.size(totals.bytes_in), layout.size(totals.bytes_out))
     if hudi is not None and hudi.bytes_in:
-        return None, None, layout.size(hudi.bytes_in), layout.size(hudi.bytes_out)
-    return None, None, None, None
+        return None, layout.change(layout.size(hudi.bytes_in), layout.size(hudi.bytes_out))
+    return None, None

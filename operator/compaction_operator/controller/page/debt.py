@@ -1,11 +1,12 @@
 """Debt: what readers pay for each table until it is compacted, as the policies' looks have measured it. Pure."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.controller.page.seen import Seen
+from compaction_operator.controller.page.seen import Looked, Seen
 from compaction_operator.policy.candidates import DELETE_UNIT, gain
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import PartitionState, TableState
@@ -63,31 +64,48 @@ class Owed:
 
 
 class Debts:
-    """The debt of all tables. That of a table which was not listed again since the last call is not computed again."""
+    """The debt of all tables. What has not changed since the last call is taken from there.
+
+    NB: that saves more than the sums. Thousands of new objects for each page make Python's collector walk the whole
+    heap every few pages, and nothing else runs meanwhile.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[TableState, Debt]] = {}
+        self._known: Mapping[str, Mapping[str, Owed]] = {}
 
     def owed(self, seen: Seen) -> list[Owed]:
         """Return all tables that policies know, each once: as the look that was latest found it."""
-        latest: dict[tuple[str, str], Owed] = {}
-        known = dict[int, tuple[TableState, Debt]]()
-        for one in seen.policies:
-            warehouse, memory, policy = one.policy.spec.warehouse, one.memory, str(one.policy.key)
-            metastore = seen.metastore(warehouse)
-            for name, state in memory.tables.items():
-                _, debt = known[id(state)] = self._of(state)
-                other = latest.get((metastore, name))
-                if other is None or other.state.looked < state.looked:
-                    due = min(memory.due_since.get(name, {}).values(), default=None)
-                    latest[metastore, name] = Owed(warehouse, state, debt, due, name in memory.unread, policy)
-        self._known = known
-        return list(latest.values())
+        found = dict[str, dict[str, Owed]]()
+        for metastore, names in _latest(seen).items():
+            known = self._known.get(metastore, {})
+            found[metastore] = {
+                name: _owed(seen.policies[place], name, known.get(name)) for name, place in names.items()
+            }
+        self._known = found
+        return [one for tables in found.values() for one in tables.values()]
 
-    def _of(self, state: TableState) -> tuple[TableState, Debt]:
-        """Return a state with its debt. NB: the state is kept, so that no other one gets its identity."""
-        found = self._known.get(id(state))
-        return found if found is not None else (state, debt_of(state.partitions))
+
+def _latest(seen: Seen) -> Mapping[str, Mapping[str, int]]:
+    """Return which of the policies read a table last, by metastore and table."""
+    found: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for place, one in enumerate(seen.policies):
+        names = found[seen.metastore(one.policy.spec.warehouse)]
+        for name, state in one.memory.tables.items():
+            other = names.get(name)
+            if other is None or seen.policies[other].memory.tables[name].looked < state.looked:
+                names[name] = place
+    return found
+
+
+def _owed(looked: Looked, name: str, known: Owed | None) -> Owed:
+    memory, policy = looked.memory, str(looked.policy.key)
+    state, changed = memory.tables[name], name in memory.unread
+    due = min(memory.due_since[name].values(), default=None) if name in memory.due_since else None
+    if known is None or known.state is not state:
+        return Owed(looked.policy.spec.warehouse, state, debt_of(state.partitions), due, changed, policy)
+    if (known.due_since, known.changed, known.policy) == (due, changed, policy):
+        return known
+    return replace(known, due_since=due, changed=changed, policy=policy)
 
 
 def debt_of(partitions: Sequence[PartitionState]) -> Debt:

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import TypeAlias
 
-VOID = frozenset({"input", "meta", "rect"})
+VOID = frozenset({"input", "meta"})
 """Elements without content and without an end."""
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 from urllib.parse import quote, urlencode
 
 from compaction_operator.api.compaction import CleanupPhase, Phase
@@ -88,10 +89,10 @@ def _entry(text: str, address: str, here: bool) -> Html:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. Numbers stand to the right."""
+    """A column of a table. A `word` is short and stays on one line, and a `number` stands to the right."""
 
     title: str
-    number: bool = False
+    kind: Literal["text", "word", "number"] = "text"
 
 
 def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Child]], *, empty: str) -> Html:
@@ -111,16 +112,24 @@ def table(caption: str, columns: Sequence[Column], rows: Sequence[Sequence[Child
 
 def _cell(child: Child, column: Column) -> Html:
     empty = " empty" if child in (None, "") else ""
-    return tag("td", child, role="cell", data_label=column.title, class_=f"{_class(column) or ''}{empty}" or None)
+    return tag(
+        "td", _grouped(child), role="cell", data_label=column.title, class_=f"{_class(column) or ''}{empty}" or None
+    )
 
 
 def _class(column: Column) -> str | None:
-    return "number" if column.number else None
+    return None if column.kind == "text" else column.kind
+
+
+def _grouped(child: Child) -> Child:
+    return f"{child:,}" if isinstance(child, int) else child
 
 
 def figures(*found: tuple[str, Child]) -> Html:
     """Return some numbers with their names, at a glance."""
-    return tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in found], class_="figures")
+    return tag(
+        "dl", [tag("div", tag("dt", name), tag("dd", _grouped(value))) for name, value in found], class_="figures"
+    )
 
 
 def search(links: Links, name: str, query: Query, label: str) -> Html:
@@ -157,6 +166,11 @@ def size(number: int) -> str:
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
     return f"{number} B" if unit == 0 else f"{value:.{0 if value >= 100 else 1}f} {_UNITS[unit]}"
+
+
+def change(before: str, after: str) -> str:
+    """Return a number before and after a compaction."""
+    return f"{before} → {after}"
 
 
 def moment(at: datetime) -> Html:

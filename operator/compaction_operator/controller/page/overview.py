@@ -18,11 +18,11 @@ _POLICIES = (
     Column("Warehouse"),
     Column("Ready"),
     Column("Active"),
-    Column("Tables", True),
-    Column("Due", True),
-    Column("Running", True),
-    Column("Kept back", True),
-    Column("Failed", True),
+    Column("Tables", "number"),
+    Column("Due", "number"),
+    Column("Running", "number"),
+    Column("Kept back", "number"),
+    Column("Failed", "number"),
 )
 
 

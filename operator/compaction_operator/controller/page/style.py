@@ -37,15 +37,17 @@ p { margin: .5rem 0; }
 .bad { color: var(--bad); }
 .good { color: var(--good); }
 .wait { color: var(--wait); }
-dl.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(9rem, 1fr)); gap: .75rem; margin: 1rem 0; }
+dl.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.5rem, 1fr)); gap: .75rem; margin: 1rem 0; }
 dl.figures div { background: var(--soft); border-radius: .5rem; padding: .5rem .75rem; display: flex;
   flex-direction: column-reverse; justify-content: flex-end; }
 dl.figures dt { color: var(--dim); font-size: .9rem; }
 dl.figures dd { margin: 0; font-size: 1.35rem; font-weight: 600; font-variant-numeric: tabular-nums; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--line); }
-th { color: var(--dim); font-weight: 600; font-size: .9rem; vertical-align: bottom; }
-.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th { color: var(--dim); font-weight: 600; font-size: .9rem; vertical-align: bottom; overflow-wrap: normal; }
+td { min-width: 7rem; }
+.word, .number { min-width: 0; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.number { text-align: right; }
 td ul { margin: 0; padding-left: 1rem; }
 progress { width: 7rem; max-width: 100%; }
 form { display: flex; flex-wrap: wrap; gap: .5rem; align-items: end; margin: 1rem 0; }
@@ -69,9 +71,10 @@ rect.obsolete { fill: var(--old); }
   thead { position: absolute; left: -999rem; }
   table, tbody, tr, td { display: block; }
   tr { background: var(--soft); border-radius: .5rem; padding: .5rem .75rem; margin: .75rem 0; }
-  td { border: 0; padding: .15rem 0; text-align: left; white-space: normal; display: grid;
+  td { border: 0; min-width: 0; padding: .15rem 0; text-align: left; white-space: normal; display: grid;
     grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: .75rem; }
-  td.number { text-align: left; white-space: normal; }
+  td.number { text-align: left; }
+  td.word, td.number { white-space: normal; }
   td::before { content: attr(data-label); color: var(--dim); font-size: .9rem; }
   td.empty { display: none; }
 }

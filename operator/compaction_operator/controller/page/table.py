@@ -73,13 +73,14 @@ def _is_hudi(known: Owed | None, works: Sequence[Compaction]) -> bool:
 
 def _next(works: Sequence[Compaction], explained: Sequence[Explanation], *, hudi: bool) -> tuple[CompactionType, str]:
     """Return the type of the next compaction, and what stands behind it."""
-    running = next((one for one in works if not one.ended), None)
-    if running is not None:
-        return running.spec.type, f"{running.spec.type.noun}, {running.meta.name}"
+    unended = [one for one in works if not one.ended]
+    if unended:
+        first = min(unended, key=lambda one: (not one.attempt_running, one.meta.created))
+        return first.spec.type, f"{first.spec.type.noun}, {first.meta.name}"
     wanted = [one for policy in explained for one in policy.due]
     if wanted:
-        first = min(wanted, key=lambda one: (one.kept_back_by is not None, one.place))
-        return first.type, f"{first.type.noun}, as a policy would start it"
+        best = min(wanted, key=lambda one: (one.kept_back_by is not None, one.place))
+        return best.type, f"{best.type.noun}, as a policy would start it"
     type_ = CompactionType.COMPACTION if hudi else CompactionType.MAJOR
     return type_, f"{type_.noun}, if you start one: no policy is about to"
 

@@ -13,12 +13,12 @@ from compaction_operator.controller.page.seen import Seen
 NAME = "tables"
 _COLUMNS = (
     Column("Table"),
-    Column("Warehouse"),
-    Column("Deltas", True),
-    Column("Files to save", True),
-    Column("Delete ratio", True),
-    Column("A read wastes", True),
-    Column("Partitions", True),
+    Column("Warehouse", "word"),
+    Column("Deltas", "number"),
+    Column("Files to save", "number"),
+    Column("Delete ratio", "number"),
+    Column("A read wastes", "number"),
+    Column("Partitions", "number"),
     Column("Due"),
     Column("Read by the policy"),
 )
