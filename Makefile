@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom argocd crds chart-readme lock
+.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom argocd crds chart-readme lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,10 @@ lint: venv ## ruff, the format, mypy --strict, the layers, shellcheck
 
 test: ## All tests, those on the sandbox's cluster included (as root); the one test command
 	@sandbox/test.sh
+
+ui-test: venv ## The web page in headless Chromium (installs it from Debian's packages, as root); PICTURES=docs renews those of the documentation
+	@sandbox/prerequisites.sh browser
+	@PICTURES=$(PICTURES) .venv/bin/pytest tests/ui -q $(ARGS)
 
 test-storage: venv ## Each store on real servers: HDFS with and without Kerberos, S3, local disk; ARGS="-k name" are pytest's own
 	@.venv/bin/pytest tests/unit/storage tests/integration/storage -q $(ARGS)
@@ -69,6 +73,9 @@ bench-hudi-plan: venv ## Planning on a Hudi table with many log files, FILES=100
 
 bench-look: venv ## What a policy's look at TABLES=10000 costs, of which one in a hundred has changed: bench/out/look.json
 	@.venv/bin/python -m bench.look --tables $(or $(TABLES),10000)
+
+bench-page: venv ## How long pages of the web page take with RESOURCES=5000 and TABLES=10000: bench/out/page.json
+	@.venv/bin/python -m bench.page --resources $(or $(RESOURCES),5000) --tables $(or $(TABLES),10000)
 
 bench-policy: venv ## A fleet of 2,000 tables for a month through a policy, Hive's thresholds and an oracle: bench/out/policy.json, plot in docs/ (QUICK=1: 200 tables, a week; SHARE=0.25, SEED=1)
 	@OPENBLAS_NUM_THREADS=1 .venv/bin/python -m bench.policy $(if $(QUICK),--tables 200 --days 7) $(if $(SHARE),--share $(SHARE)) $(if $(SEED),--seed $(SEED)) $(if $(QUICK)$(SHARE),,--plot docs/policy.svg)

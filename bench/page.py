@@ -1,7 +1,8 @@
-"""The web page with RESOURCES=5000 resources and TABLES=10000 tables: how long each page takes, and the event loop waits.
+"""How long the web page takes: `python -m bench.page [--resources 5000] [--tables 10000]`.
 
-`python -m bench.page` makes each page over and over in a thread, as the controller's server does, while an event loop
-of the same process counts by how much its timer is late. Results go to bench/out/page.json. Fails if a target is missed.
+Each page is made over and over from the memory of a busy controller. Then pages are made in a thread, as the server of
+the controller does, while an event loop of the same process counts by how much its timer is late. The result is
+`bench/out/page.json`; the exit code is 1 when a target is missed.
 """
 
 import argparse
@@ -14,8 +15,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from compaction_operator.controller.page import Site
 from tests.support import fleet
+
+from compaction_operator.controller.page import Site
 
 OUT = Path(__file__).parent / "out" / "page.json"
 ROUNDS = 15

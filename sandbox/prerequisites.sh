@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# prerequisites.sh [python]: names in one line what this machine lacks and how to get it; installs what Debian's packages give.
-# With `python` only what the tools, tests without a cluster and the offline commands need.
+# prerequisites.sh [python|browser]: names in one line what this machine lacks and how to get it; installs what Debian's packages give.
+# With `python` only what the tools, tests without a cluster and the offline commands need. With `browser` only headless Chromium.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/env.sh"
@@ -50,12 +50,18 @@ PACKAGES=(containerd runc containernetworking-plugins iproute2 iptables conntrac
   mmdebstrap buildah openssl procps util-linux maven postgresql krb5-kdc krb5-admin-server python3-gssapi
   python3-venv python3-pip gcc libc6-dev python3-dev shellcheck)
 
-missing_packages() {
+BROWSER=(chromium-headless-shell fonts-dejavu-core)
+
+not_installed() {
   local package
-  command -v javac > /dev/null || echo openjdk-17-jdk-headless # the oracle of the tests is compiled
-  for package in "${PACKAGES[@]}"; do
+  for package in "$@"; do
     dpkg-query -W -f '${Status}' "$package" 2> /dev/null | grep -q '^install ok installed$' || echo "$package"
   done
+}
+
+missing_packages() {
+  command -v javac > /dev/null || echo openjdk-17-jdk-headless # the oracle of the tests is compiled
+  not_installed "${PACKAGES[@]}" "${BROWSER[@]}"
 }
 
 install_packages() {
@@ -67,6 +73,11 @@ check_python
 if [ "${1:-}" = python ]; then
   check_python_modules
   check_compiler
+  exit
+fi
+if [ "${1:-}" = browser ]; then
+  mapfile -t missing < <(not_installed "${BROWSER[@]}")
+  [ ${#missing[@]} = 0 ] || step "Debian packages" install_packages "${missing[@]}"
   exit
 fi
 check_machine

@@ -1,4 +1,4 @@
-"""Headless Chromium by its DevTools protocol: loads pages, presses keys, takes pictures. Debian's chromium-headless-shell."""
+"""Headless Chromium by its DevTools protocol: loads pages, presses keys, takes pictures."""
 
 import base64
 import itertools
@@ -15,6 +15,7 @@ from typing import Any, Self
 from websocket import WebSocket, create_connection
 
 PROGRAM = "chromium-headless-shell"
+"""Debian's package of that name, which makes no window. NB: without fonts-dejavu-core it has no letters."""
 DEADLINE = 30.0
 _LISTENS = "DevTools listening on "
 _KEYS = {"Tab": 9, "Enter": 13}
@@ -80,13 +81,19 @@ class Browser:
         """Load a page to its end."""
         self._events.clear()
         self._call("Page.navigate", url=address)
-        self._wait("Page.loadEventFired")
+        self.loaded()
 
     def follow(self, key: str) -> None:
         """Press a key that leads to another page, and wait until that is loaded."""
         self._events.clear()
         self.press(key)
-        self._wait("Page.loadEventFired")
+        self.loaded()
+
+    def loaded(self) -> None:
+        """Wait until the next page is loaded."""
+        while not any(one["method"] == "Page.loadEventFired" for one in self._events):
+            self._next()
+        self._events.clear()
 
     def press(self, key: str) -> None:
         """Press a key: Tab or Enter."""
@@ -130,10 +137,6 @@ class Browser:
                     raise BrowserError(f"{method}: {message['error']['message']}")
                 found: dict[str, Any] = message["result"]
                 return found
-
-    def _wait(self, event: str) -> None:
-        while not any(one["method"] == event for one in self._events):
-            self._next()
 
     def _next(self) -> dict[str, Any]:
         """Return the next message of the browser, and note it if it is an event."""

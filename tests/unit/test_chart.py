@@ -172,7 +172,9 @@ def test_default_values_are_the_models_defaults() -> None:
     """An operator from the chart behaves as one with an empty configuration would."""
     values = load(CHART / "values.yaml")
     profiles = [{"image": "an-image", **profile} for profile in values["profiles"]]
-    configuration = {name: values[name] for name in ("warehouses", "cleanup", "maxConcurrentJobs", "jobTtl", "log", "ui")}
+    configuration = {
+        name: values[name] for name in ("warehouses", "cleanup", "maxConcurrentJobs", "jobTtl", "log", "ui")
+    }
     assert OperatorConfig.model_validate({**configuration, "profiles": profiles}) == OperatorConfig(
         warehouses=(), profiles=(SparkProfile(name="default", image="an-image"),)
     )

@@ -219,11 +219,14 @@ def test_kustomize_makes_what_helm_makes(folder: str) -> None:
         assert kustomized[key] == manifest, key
 
 
-@pytest.mark.parametrize("ui", [{}, {"ui": {"enabled": False}}, {"ui": None}], ids=["by default", "off", "older values"])
+@pytest.mark.parametrize(
+    "ui", [{}, {"ui": {"enabled": False}}, {"ui": None}], ids=["by default", "off", "older values"]
+)
 def test_the_web_page_is_off_unless_it_is_asked_for(ui: Mapping[str, Any]) -> None:
     """Its port is on neither the pod nor the Service."""
     assert ports(rendered(ui)) == ({"health", "metrics"}, {"metrics"})
     assert not configuration(rendered(ui)).ui.enabled
+    assert ("Role", SYSTEM, f"{RELEASE}-ui") not in rendered(ui)
 
 
 def test_the_web_page_has_a_port_of_its_own() -> None:
@@ -231,6 +234,13 @@ def test_the_web_page_has_a_port_of_its_own() -> None:
     made = rendered({"ui": {"enabled": True, "port": 9000}})
     assert ports(made) == ({"health", "metrics", "ui"}, {"metrics", "ui"})
     assert (configuration(made).ui.enabled, configuration(made).ui.port) == (True, 9000)
+    (rule,) = made["Role", SYSTEM, f"{RELEASE}-ui"]["rules"]
+    assert rule == {
+        "apiGroups": [""],
+        "resources": ["services/proxy"],
+        "resourceNames": [f"{RELEASE}:ui"],
+        "verbs": ["get"],
+    }
     alone = rendered({"ui": {"enabled": True}, "metrics": {"enabled": False}})
     assert ports(alone) == ({"health", "ui"}, {"ui"})
 

@@ -68,6 +68,8 @@ rect.delete { fill: var(--delete); }
 rect.obsolete { fill: var(--old); }
 @media (max-width: 48rem) {
   .stages { grid-template-columns: minmax(0, 1fr); }
+}
+@media (max-width: 64rem) {
   thead { position: absolute; left: -999rem; }
   table, tbody, tr, td { display: block; }
   tr { background: var(--soft); border-radius: .5rem; padding: .5rem .75rem; margin: .75rem 0; }
