@@ -44,13 +44,8 @@ class Browser:
 
     def __enter__(self) -> Self:
         # NB: as root Chromium does not start with its own sandbox. It loads pages of the test alone.
-        options = (
-            "--no-sandbox",
-            "--remote-debugging-port=0",
-            "--disable-gpu",
-            f"--user-data-dir={self._profile.name}",
-        )
-        command = [PROGRAM, *options]
+        options = ("--no-sandbox", "--remote-debugging-port=0", "--disable-lcd-text", "--hide-scrollbars")
+        command = [PROGRAM, *options, f"--user-data-dir={self._profile.name}"]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         assert self._process.stderr
         address = next((line for line in self._process.stderr if line.startswith(_LISTENS)), "")

@@ -116,7 +116,7 @@ def test_the_menu_can_be_skipped(browser: Browser, address: str) -> None:
     assert focus(browser) == "compactions", "the first link of the content"
 
 
-@pytest.mark.parametrize("width", [320, 390, 800, 1025, 1280])
+@pytest.mark.parametrize("width", [320, 390, 800, 1190, 1280])
 @pytest.mark.parametrize("path", PATHS)
 def test_nothing_lies_beyond_the_edge(browser: Browser, address: str, path: str, width: int) -> None:
     browser.shape(width, 800, phone=width < 800)
@@ -209,8 +209,8 @@ class Picture:
 
 
 PICTURES = (
-    Picture("overview", "", 1100, 820),
-    Picture("table", "tables/main/sales.orders", 1100, 640, dark=True),
+    Picture("overview", "", 1200, 820),
+    Picture("table", "tables/main/sales.orders", 1200, 640, dark=True),
     Picture("phone", "cleanups", 390, 760),
 )
 

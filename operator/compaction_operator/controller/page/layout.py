@@ -181,7 +181,7 @@ def moment(at: datetime) -> Html:
 
 def ago(at: datetime, now: datetime) -> Html:
     """Return a time, and how long ago it was."""
-    return tag("span", moment(at), f" ({span((now - at).total_seconds())} ago)")
+    return tag("span", moment(at), " ", tag("span", f"({span((now - at).total_seconds())} ago)", class_="age"))
 
 
 def ago_text(text: str | None, now: datetime) -> Child:

@@ -37,7 +37,8 @@ p { margin: .5rem 0; }
 .bad { color: var(--bad); }
 .good { color: var(--good); }
 .wait { color: var(--wait); }
-dl.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(7.5rem, 1fr)); gap: .75rem; margin: 1rem 0; }
+dl.figures { display: grid; gap: .75rem; margin: 1rem 0;
+  grid-template-columns: repeat(auto-fit, minmax(min(11.5rem, 45%), 1fr)); }
 dl.figures div { background: var(--soft); border-radius: .5rem; padding: .5rem .75rem; display: flex;
   flex-direction: column-reverse; justify-content: flex-end; }
 dl.figures dt { color: var(--dim); font-size: .9rem; }
@@ -46,6 +47,8 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid var(--line); }
 th { color: var(--dim); font-weight: 600; font-size: .9rem; vertical-align: bottom; overflow-wrap: normal; }
 td { min-width: 7rem; }
+td:first-child { min-width: 10rem; }
+time, .age { white-space: nowrap; }
 .word, .number { min-width: 0; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .number { text-align: right; }
 td ul { margin: 0; padding-left: 1rem; }
@@ -69,14 +72,14 @@ rect.obsolete { fill: var(--old); }
 @media (max-width: 48rem) {
   .stages { grid-template-columns: minmax(0, 1fr); }
 }
-@media (max-width: 64rem) {
+@media (max-width: 74rem) {
   thead { position: absolute; left: -999rem; }
   table, tbody, tr, td { display: block; }
   tr { background: var(--soft); border-radius: .5rem; padding: .5rem .75rem; margin: .75rem 0; }
-  td { border: 0; min-width: 0; padding: .15rem 0; text-align: left; white-space: normal; display: grid;
+  td, td:first-child { border: 0; min-width: 0; padding: .15rem 0; text-align: left; white-space: normal; display: grid;
     grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: .75rem; }
   td.number { text-align: left; }
-  td.word, td.number { white-space: normal; }
+  td.word, td.number, time { white-space: normal; }
   td::before { content: attr(data-label); color: var(--dim); font-size: .9rem; }
   td.empty { display: none; }
 }
