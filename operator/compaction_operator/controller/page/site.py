@@ -79,7 +79,8 @@ class Site:
         return [] if method == "HEAD" else [body]
 
     def _answer(self, path: str, method: str, query: str) -> Answer:
-        links = Links("../" * max(0, path.count("/") - 2))
+        # NB: a table's name may have a slash, which is no step of the address.
+        links = Links("../" * (len(path.removeprefix(ROOT).split("/", 2)) - 1))
         if method not in ("GET", "HEAD"):
             return self._error(HTTPStatus.METHOD_NOT_ALLOWED, "These pages change nothing: use GET.", links)
         try:
