@@ -59,16 +59,22 @@ class Operator:
         self.namespace = settings.system_namespace
 
     def install(
-        self, *, warehouses: Sequence[Any] = (), profiles: Sequence[Any] = (), controller_image: str = ""
+        self,
+        *,
+        warehouses: Sequence[Any] = (),
+        profiles: Sequence[Any] = (),
+        controller_image: str = "",
+        ui: bool = False,
     ) -> str:
         """Install or upgrade the chart, wait until the controller is ready, and return the command.
 
         There is the settings' warehouse and the profile `default`; more of both may be given. Without an image of its
-        own the controller has that of the compactions.
+        own the controller has that of the compactions. `ui` is whether the web page is served.
         """
         command = ["upgrade", "--install", RELEASE, str(CHART), "--namespace", self.namespace]
         command += ["--values", "-", "--wait", "--timeout", "3m"]
-        values = self._values(warehouses, profiles) | {"controllerImage": controller_image}
+        own = {"controllerImage": controller_image, "ui": {"enabled": ui}}
+        values = self._values(warehouses, profiles) | own
         self._cluster.helm(*command, stdin=json.dumps(values), timeout=200)
         return f"helm {' '.join(command)}".replace(f"{ROOT}/", "")
 

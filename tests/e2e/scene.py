@@ -58,6 +58,7 @@ def install(stage: Stage, *beside: Stage, controller_image: str = "") -> None:
         ],
         profiles=[chart.profile(BROKEN, serviceAccount="default")],
         controller_image=controller_image,
+        ui=True,
     )
 
 

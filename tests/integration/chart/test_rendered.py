@@ -137,6 +137,20 @@ def test_network_policies_select_the_operators_pods_and_no_others() -> None:
     assert own["ingress"] == [{"ports": [{"port": 8080}]}, {"from": peers, "ports": [{"port": 8081}]}]
 
 
+def test_only_who_is_named_reaches_the_web_page() -> None:
+    """And those who may read metrics are not."""
+    proxy, prometheus = [{"podSelector": {"matchLabels": {"app": "proxy"}}}], [{"namespaceSelector": {}}]
+    policies = {"networkPolicy": {"enabled": True, "metricsFrom": prometheus}}
+    closed, named = ({"networkPolicy": policies["networkPolicy"] | more} for more in ({}, {"uiFrom": proxy}))
+
+    def rules(chosen: Mapping[str, Any], ui: bool) -> list[Any]:
+        found: list[Any] = rendered({**chosen, "ui": {"enabled": ui}})["NetworkPolicy", SYSTEM, RELEASE]["spec"]["ingress"]
+        return [one for one in found if one["ports"] == [{"port": 8082}]]
+
+    assert rules(closed, True) == rules(named, False) == []
+    assert rules(named, True) == [{"from": proxy, "ports": [{"port": 8082}]}]
+
+
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Whether a selector of Kubernetes selects an object with these labels."""
     among = all(labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions", ()))

@@ -15,7 +15,7 @@ from compaction_operator.controller.election import Election
 from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.history import WentBackError
 from compaction_operator.controller.loop import Controller
-from tests.unit.controller.sandbox import Sandbox, compaction_raw, runs
+from tests.unit.controller.sandbox import FakeKube, Sandbox, compaction_raw, runs
 
 GOOD = """
 warehouses:
@@ -99,6 +99,20 @@ def test_a_bad_file_is_one_line_and_code_two(
     assert said.count("\n") == 1
     assert str(path) in said
     assert named in said
+
+
+@pytest.mark.parametrize(("more", "ports"), [("", []), ("ui: {enabled: true, port: 9000}\n", [9000])])
+def test_the_web_page_is_served_only_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, ports: list[int]
+) -> None:
+    served: list[int] = []
+    monkeypatch.setattr(app, "connect", lambda **_: FakeKube())
+    monkeypatch.setattr(app, "serve", lambda *_, **__: None)
+    monkeypatch.setattr(app, "serve_probes", lambda *_: None)
+    monkeypatch.setattr(app, "serve_page", lambda port, _: served.append(port))
+    _, pools = app._controller(load_config(write(tmp_path, GOOD + more)), None)
+    pools.shut_down()
+    assert served == ports
 
 
 def test_a_lease_needs_a_namespace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
