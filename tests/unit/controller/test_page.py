@@ -412,7 +412,7 @@ def test_a_table_before_now_and_after() -> None:
     works = [running(0), queued(0)]
     page = get(seen(works, [cleanup(0, blockers=[reader()])], [hive(0)]), "/ui/tables/main/sales.orders")
     drawn = stages(page)
-    assert "Before the last compaction (keep-0-1-0)8 deltas, 16 files, 96.0 MiB" in drawn
+    assert "Before: replaced by the last compaction, keep-08 deltas, 16 files, 96.0 MiB" in drawn
     assert "base to write id 40, 4 files, 700 MiB" in drawn
     assert "203 deltas, with delete deltas, 609 files" in drawn
     assert "8 obsolete, still theredelta_0000001_0000001_0000" in drawn
@@ -425,6 +425,18 @@ def test_directories_that_are_gone_are_not_drawn() -> None:
     (drawn,) = drawings(hive(0), [cleanup(0, done=True)], CompactionType.MINOR)
     assert drawn.now is not None
     assert [one.kind for one in drawn.now] == [Kind.BASE, Kind.DELTA, Kind.DELETE]
+
+
+def test_what_is_in_the_quarantine_is_still_there() -> None:
+    """Until it is deleted from there."""
+    raw = dict(cleanup(0).raw)
+    first, second = (f"delta_{one:07}_{one:07}_0000" for one in (1, 2))
+    status = {"partition": "", "state": "Published", "quarantined": [first, second], "deleted": [first]}
+    hidden = read_cleanup({**raw, "status": {**raw["status"], "partitions": [status]}})
+    (drawn,) = drawings(None, [hidden], CompactionType.MINOR)
+    assert drawn.now is not None
+    assert [(one.label, one.names) for one in drawn.now[1:2]] == [("in the quarantine", (second,))]
+    assert drawn.now[2].count == 6
 
 
 def test_what_was_not_published_says_nothing_about_before() -> None:

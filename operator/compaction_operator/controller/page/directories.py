@@ -47,14 +47,14 @@ class Group:
 class Drawing:
     """A partition ('' for an unpartitioned table) in three stages, each with its groups. None: not known.
 
-    `journal` is the name of the cleanup whose journal says what was before.
+    `last` is the compaction whose journal says what it replaced.
     """
 
     partition: str
     before: tuple[Group, ...] | None
     now: tuple[Group, ...] | None
     after: tuple[Group, ...] | None
-    journal: str | None = None
+    last: str | None = None
 
     @property
     def largest(self) -> int:
@@ -103,7 +103,7 @@ def _drawing(
     now = (*_now(measure), *left) if measure else (*_written(journal), *left) if journal else None
     after = tuple(_after(measure, next_type)) if measure else None
     before = tuple(_before(journal)) if journal else None
-    return Drawing(name, before, now, after, journal.cleanup.meta.name if journal else None)
+    return Drawing(name, before, now, after, journal.cleanup.spec.compaction.name if journal else None)
 
 
 def _before(journal: _Journal) -> Iterator[Group]:
@@ -138,9 +138,9 @@ def _left(journal: _Journal) -> Iterator[Group]:
     status, entry = journal.status, journal.entry
     away = {*status.deleted, *status.gone, *status.kept}
     names = tuple(name for name in entry.recorded if name not in away)
-    if status.quarantined:
-        yield Group(Kind.OBSOLETE, "in the quarantine", len(status.quarantined), status.quarantined)
-    if rest := tuple(name for name in names if name not in status.quarantined):
+    if hidden := tuple(name for name in names if name in status.quarantined):
+        yield Group(Kind.OBSOLETE, "in the quarantine", len(hidden), hidden)
+    if rest := tuple(name for name in names if name not in hidden):
         label = "obsolete, still there" if not journal.cleanup.ended else "obsolete, left for good"
         yield Group(Kind.OBSOLETE, label, len(rest), rest)
 

@@ -35,7 +35,7 @@ def table(seen: Seen, owed: Sequence[Owed], links: Links, *, warehouse: str, nam
     journals = seen.of_table(seen.cleanups, warehouse, name)
     if known is None and not works and not journals:
         return None
-    explained = seen.explain(warehouse, name)
+    explained = seen.explain(known.warehouse if known else warehouse, name)
     ended = compactions.newest((one for one in works if one.ended), HISTORY)
     content: list[Child] = [
         tag("p", f"In warehouse {warehouse}."),
@@ -121,7 +121,7 @@ def _source(seen: Seen, known: Owed | None, journals: Sequence[Cleanup]) -> Chil
 
 def _drawing(one: Drawing, behind: str) -> Html:
     title = f"Partition {one.partition}" if one.partition else "The table"
-    before = f"Before the last compaction ({one.journal})" if one.journal else "Before the last compaction"
+    before = f"Before: replaced by the last compaction{f', {one.last}' if one.last else ''}"
     return tag(
         "section",
         tag("h3", title),
