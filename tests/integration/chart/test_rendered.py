@@ -139,12 +139,14 @@ def test_network_policies_select_the_operators_pods_and_no_others() -> None:
 
 def test_only_who_is_named_reaches_the_web_page() -> None:
     """And those who may read metrics are not."""
-    proxy, prometheus = [{"podSelector": {"matchLabels": {"app": "proxy"}}}], [{"namespaceSelector": {}}]
-    policies = {"networkPolicy": {"enabled": True, "metricsFrom": prometheus}}
-    closed, named = ({"networkPolicy": policies["networkPolicy"] | more} for more in ({}, {"uiFrom": proxy}))
+    proxy: list[Any] = [{"podSelector": {"matchLabels": {"app": "proxy"}}}]
+    enabled: dict[str, Any] = {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]}
+    closed, named = {"networkPolicy": enabled}, {"networkPolicy": enabled | {"uiFrom": proxy}}
 
     def rules(chosen: Mapping[str, Any], ui: bool) -> list[Any]:
-        found: list[Any] = rendered({**chosen, "ui": {"enabled": ui}})["NetworkPolicy", SYSTEM, RELEASE]["spec"]["ingress"]
+        found: list[Any] = rendered({**chosen, "ui": {"enabled": ui}})["NetworkPolicy", SYSTEM, RELEASE]["spec"][
+            "ingress"
+        ]
         return [one for one in found if one["ports"] == [{"port": 8082}]]
 
     assert rules(closed, True) == rules(named, False) == []
