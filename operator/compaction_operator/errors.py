@@ -30,6 +30,7 @@ and UnknownWarehouse, and the names of other exceptions.
             Unstopped                   (its own)
         KubeError
             ConflictError
+            ForbiddenError
             GoneError
             NotReadyError
             ResourceExistsError
@@ -43,6 +44,7 @@ and UnknownWarehouse, and the names of other exceptions.
             TransactionLost             TransactionLost
             UnknownWarehouseError       UnknownWarehouse
         NoAnswer
+        NoEffectError
         NoExecutorError
         NoPolicyError
         NotEnoughHistory (ValueError)   UnsupportedTable

@@ -1,0 +1,8 @@
+"""stub"""
+
+import click
+
+
+@click.command()
+def doctor() -> None:
+    """Check."""
