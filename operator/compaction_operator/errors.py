@@ -44,6 +44,7 @@ and UnknownWarehouse, and the names of other exceptions.
             TransactionLost             TransactionLost
             UnknownWarehouseError       UnknownWarehouse
         NoAnswer
+        NoCheckError
         NoEffectError
         NoExecutorError
         NoPolicyError

@@ -16,6 +16,7 @@ from compaction_operator.controller.kube.client import (
     Raw,
     configuration,
     current_namespace,
+    own_namespace,
     raw_answer,
 )
 from compaction_operator.controller.kube.resources import (
@@ -46,6 +47,7 @@ class Cluster:
         self._custom = client.CustomObjectsApi(api)
         self._reviews = client.AuthorizationV1Api(api)
         self.namespace = current_namespace(context)
+        self.account = "this pod's account" if context is None and own_namespace() else "kubeconfig's account"
 
     def find(self, kind: str, namespace: str | None) -> list[Raw]:
         """Return the objects of a kind in a namespace, or in all of them, in pages."""
