@@ -12,7 +12,9 @@ from compaction_operator.api import policy as policy_api
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.client import (
     PAGE,
+    ConflictError,
     ForbiddenError,
+    KubeError,
     Raw,
     configuration,
     current_namespace,
@@ -68,18 +70,20 @@ class Cluster:
         return raw_answer(self._custom.get_namespaced_custom_object, GROUP, VERSION, namespace, PLURALS[kind], name)
 
     def change(self, kind: str, raw: Mapping[str, Any], spec: Mapping[str, Any]) -> Raw:
-        """Set fields of the spec of the very object that was read, not of another one of its name."""
+        """Set fields of the spec of the very object that was read.
+
+        Raises ConflictError if another one has its name by now: the API server lets no patch change a uid.
+        """
         metadata = raw["metadata"]
-        return raw_answer(
-            self._custom.patch_namespaced_custom_object,
-            GROUP,
-            VERSION,
-            metadata["namespace"],
-            PLURALS[kind],
-            metadata["name"],
-            {"metadata": {"uid": metadata["uid"]}, "spec": spec},
-            field_manager=MANAGER,
-        )
+        namespace, name = metadata["namespace"], metadata["name"]
+        body = {"metadata": {"uid": metadata["uid"]}, "spec": spec}
+        patch = self._custom.patch_namespaced_custom_object
+        try:
+            return raw_answer(patch, GROUP, VERSION, namespace, PLURALS[kind], name, body, field_manager=MANAGER)
+        except KubeError as error:
+            if "metadata.uid" not in str(error):
+                raise
+            raise ConflictError(f"{namespace}/{name} is another object than was read: look at it again") from error
 
     def may(self, right: Mapping[str, str]) -> bool:
         """Whether the user has a right, given as the `resourceAttributes` of a SelfSubjectAccessReview."""

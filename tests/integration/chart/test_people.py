@@ -1,4 +1,4 @@
-"""The command line on a real API server, by users with Kubernetes' own roles: what they see, and what they may change."""
+"""The command line on a real API server, by users with Kubernetes' own roles: what they see and may change."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from compaction_operator.cli.cluster import Cluster as Access
-from compaction_operator.controller.kube.client import KubeError
+from compaction_operator.controller.kube.client import ConflictError
 from tests.unit.cli.test_changes import ASKS, NOON
 from tests.unit.cli.test_standing import ALICE, BASELINE, condition
 from tests.unit.controller.sandbox import cleanup_raw, compaction_raw
@@ -121,6 +121,6 @@ def test_another_object_of_the_same_name_is_not_changed(resources: Cluster) -> N
     raw = access.get("CompactionCleanup", TENANT, "asks")
     resources.plane.kubectl("delete", "ccl", "asks", "-n", TENANT)
     resources.plane.create({**cleanup_raw("asks", mode="Plan"), "metadata": {"name": "asks", "namespace": TENANT}})
-    with pytest.raises(KubeError, match="409 Conflict"):
+    with pytest.raises(ConflictError, match="tenant/asks is another object than was read"):
         access.change("CompactionCleanup", raw, {"approved": True})
     assert not spec_of(resources, "ccl", "asks").get("approved")

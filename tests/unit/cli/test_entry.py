@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from compaction_operator.cli import entry
+from compaction_operator.cli.findings import Finding
+from compaction_operator.cli.standing import Standing
 from tests.unit.cli.conftest import FakeApi
-from tests.unit.cli.test_status import failed
+from tests.unit.cli.test_status import PAGE, failed
 from tests.unit.test_cli import LOADED_WHEN_USED, verb
 
 MAIN = "from compaction_operator.cli import main; main()"
@@ -111,3 +113,11 @@ def test_kubectl_gets_verbs_and_options(monkeypatch: pytest.MonkeyPatch, capsys:
         first, last = capsys.readouterr().out.splitlines()
         assert first.startswith(expected)
         assert last == ":4"
+
+
+def test_the_page_has_every_verb_and_every_field() -> None:
+    for verbs in entry.SECTIONS.values():
+        assert all(f"`{name}`" in PAGE for name in verbs)
+    for model in (Standing, Finding):
+        fields = (field.alias or name for name, field in model.model_fields.items())
+        assert [name for name in fields if f"`{name}`" not in PAGE] == []
