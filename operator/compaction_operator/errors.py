@@ -44,12 +44,12 @@ and UnknownWarehouse, and the names of other exceptions.
             TransactionLost             TransactionLost
             UnknownWarehouseError       UnknownWarehouse
         NoAnswer
-        NoCheckError
         NoEffectError
         NoExecutorError
         NoPolicyError
         NotEnoughHistory (ValueError)   UnsupportedTable
             OpenWriteBelow              WaitingForOpenWrite
+        NotRunInPodError
         OrcError                        UnreadableFile
             RepeatedRowError
             RowTypeError                RowTypesDiffer

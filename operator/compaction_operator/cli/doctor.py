@@ -1,6 +1,5 @@
 """The verb `doctor`: it checks what the operator needs, where its configuration is."""
 
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,19 +10,13 @@ import click
 from pydantic import TypeAdapter, ValidationError
 
 from compaction_operator.api.config import OperatorConfig
+from compaction_operator.cli.configured import NotRunInPodError, chosen, load, local_file, run_in_pod
 from compaction_operator.cli.findings import Finding, Level, Report, Subject
 from compaction_operator.cli.options import context_option, operator_option, output_option, print_json
-from compaction_operator.errors import OperatorError
 
-IN_POD = "/etc/compaction-operator/config.yaml"
-"""Where the controller's pod has its configuration."""
 COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.FAILED: "red"}
 _WIDTH = max(map(len, Level)) + 2
 _FINDINGS = TypeAdapter(tuple[Finding, ...])
-
-
-class NoCheckError(OperatorError):
-    """The checks could not be run in the controller's pod."""
 
 
 @click.command()
@@ -38,8 +31,8 @@ def doctor(config: str | None, *, warehouse: str | None, operator: str, context:
     Without --config it runs in the controller's pod, by kubectl exec. It takes a shared lock in each metastore, writes
     a hidden folder into each folder of tables, and removes both. Exit code 1: a check failed.
     """
-    local = config or (IN_POD if Path(IN_POD).exists() else None)
-    found = _here(Path(local), warehouse, context) if local else _in_pod(operator, warehouse, context)
+    local = local_file(config)
+    found = _here(local, warehouse, context) if local else _in_pod(operator, warehouse, context)
     shown = []
     for title, group in groupby(found, key=lambda one: one.warehouse):
         if output == "text":
@@ -74,18 +67,14 @@ def _here(path: Path, only: str | None, context: str | None) -> Iterator[Finding
     """Yield the findings of this process. Raises ValueError, naming the file, for a configuration that is unusable."""
     from compaction_operator.cli.metastore_checks import check_metastores  # noqa: PLC0415 - the metastore's client
     from compaction_operator.cli.storage_checks import check_storage  # noqa: PLC0415 - the stores
-    from compaction_operator.controller.app import load_config  # noqa: PLC0415 - kopf is the controller's
-    from compaction_operator.controller.work import opener  # noqa: PLC0415 - so is this
+    from compaction_operator.controller.work import opener  # noqa: PLC0415 - kopf is the controller's
 
-    config = load_config(path)
-    chosen = [one for one in config.warehouses if only in (None, one.name)]
-    if not chosen:
-        names = ", ".join(one.name for one in config.warehouses) or "none"
-        raise ValueError(f"--warehouse {only}: {path} has {names}")
-    for warehouse in chosen:
+    config = load(path)
+    warehouses = chosen(config, only, path)
+    for warehouse in warehouses:
         yield from check_metastores(warehouse)
         yield from check_storage(warehouse, opener(config, warehouse))
-    yield from _rights(config.model_copy(update={"warehouses": tuple(chosen)}), context)
+    yield from _rights(config.model_copy(update={"warehouses": warehouses}), context)
 
 
 def _rights(config: OperatorConfig, context: str | None) -> Iterator[Finding]:
@@ -101,18 +90,11 @@ def _rights(config: OperatorConfig, context: str | None) -> Iterator[Finding]:
 
 
 def _in_pod(operator: str, only: str | None, context: str | None) -> Sequence[Finding]:
-    """Return the findings of this program in the controller's pod. Raises NoCheckError."""
-    namespace, slash, name = operator.partition("/")
-    if not (namespace and slash and name) or "/" in name:
-        raise NoCheckError(f"--operator {operator!r}: write NAMESPACE/SERVICE")
-    command = ["kubectl", *(("--context", context) if context else ()), "exec", "-n", namespace, f"deploy/{name}"]
-    command += ["--", "compaction-operator", "doctor", "--config", IN_POD, "--json"]
-    command += ["--warehouse", only] if only else []
+    """Return the findings of this program in the controller's pod. Raises NotRunInPodError."""
+    arguments = ["doctor", "--json", *(("--warehouse", only) if only else ())]
+    done = run_in_pod(arguments, operator=operator, context=context, capture=True)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - no shell
         return _FINDINGS.validate_json(done.stdout)
-    except OSError as error:
-        raise NoCheckError(f"kubectl cannot be run ({error}); without it give --config") from error
     except ValidationError as error:
         said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
-        raise NoCheckError(f"kubectl exec in {operator} answered: {said}") from error
+        raise NotRunInPodError(f"kubectl exec in {operator} answered: {said}") from error

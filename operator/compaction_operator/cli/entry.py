@@ -16,9 +16,9 @@ from compaction_operator import __version__
 from compaction_operator.errors import OperatorError
 
 SECTIONS = {
-    "Look": {"status": "status", "why": "why", "history": "history", "doctor": "doctor"},
+    "Look": {"status": "status", "why": "why", "plan": "plan", "history": "history", "doctor": "doctor"},
     "Change": {"approve": "changes", "suspend": "changes", "resume": "changes"},
-    "Without a cluster": {"plan": "offline", "compact": "offline"},
+    "Without a cluster": {"compact": "compact"},
     "Set up": {"completion": "completion"},
     "What pods and the image's build start": {"run": "processes", "job": "processes", "calibrate": "processes"},
 }

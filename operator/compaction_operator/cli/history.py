@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from compaction_operator.cli.configured import load
 from compaction_operator.receipts import Head, about, rows, stored, verify
 from compaction_operator.storage import Storage, open_storage, resolve_location
 
@@ -49,10 +50,9 @@ def _receipts_folder(location: str | None, config: str | None, warehouse: str | 
         return open_storage(folder), folder
     if config is None:
         raise ValueError("give --location, the folder of the receipts, or --config, the operator's configuration")
-    from compaction_operator.controller.app import load_config  # noqa: PLC0415 - kopf is the controller's
-    from compaction_operator.controller.work import opener  # noqa: PLC0415 - so is this
+    from compaction_operator.controller.work import opener  # noqa: PLC0415 - kopf is the controller's
 
-    known = load_config(Path(config))
+    known = load(Path(config))
     found = [one for one in known.warehouses if one.receipts and warehouse in (None, one.name)]
     if len(found) != 1 or found[0].receipts is None:
         names = ", ".join(one.name for one in found) or "none"

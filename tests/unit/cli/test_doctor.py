@@ -11,8 +11,8 @@ import yaml
 
 from compaction_operator.api.config import Metastore, OperatorConfig, Receipts, Volume, Warehouse
 from compaction_operator.api.request import AGENT_PREFIX
-from compaction_operator.cli import doctor as verb_module
 from compaction_operator.cli import metastore_checks
+from compaction_operator.cli.configured import IN_POD
 from compaction_operator.cli.findings import Finding, Level
 from compaction_operator.cli.metastore_checks import (
     BY_WRITE_ID,
@@ -329,8 +329,7 @@ def test_from_elsewhere_it_runs_in_the_controllers_pod(tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     done = verb("doctor", "--context", "there", "--operator", "ops/op", "--warehouse", "main")
     assert noted.read_text().strip() == (
-        "--context there exec -n ops deploy/op -- compaction-operator doctor "
-        f"--config {verb_module.IN_POD} --json --warehouse main"
+        f"--context there exec -n ops deploy/op -- compaction-operator doctor --json --warehouse main --config {IN_POD}"
     )
     assert done.returncode == 1
     assert done.stdout.splitlines() == [

@@ -1,20 +1,17 @@
-"""The verbs `plan` and `compact`: one directory of a Hive table, without a cluster."""
+"""One directory of a Hive table: the options that say how to compact it, and what a plan of it says."""
 
-import json
 from typing import Any
 
 import click
 
 from compaction_operator.acid.plan import Layout, why_nothing
-from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
+from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import counted, format_size, parse_size
 from compaction_operator.cli.options import output_option
 from compaction_operator.driver.merge.partition import Request
-from compaction_operator.driver.merge.runner import LocalRunner
-from compaction_operator.driver.offline import Compacted, Planned, compact_directory, plan_directory
+from compaction_operator.driver.offline import Compacted, Planned
 from compaction_operator.orc import DEFAULT_TASK_MEMORY
-from compaction_operator.storage import resolve_location
 
 
 class SizeType(click.ParamType[int]):
@@ -30,10 +27,10 @@ class SizeType(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
-def _directory_options(command: Any) -> Any:
-    """Add the options that `plan` and `compact` share."""
+def directory_options(command: Any, *, required: bool = True) -> Any:
+    """Add the options that `plan` and `compact` share; `plan` may be asked about a table instead of a directory."""
     options = [
-        click.option("--location", required=True, help="Directory of one unpartitioned table or one partition."),
+        click.option("--location", required=required, help="Directory of one unpartitioned table or one partition."),
         click.option(
             "--type",
             "kind",
@@ -43,7 +40,7 @@ def _directory_options(command: Any) -> Any:
         ),
         click.option(
             "--write-ids",
-            required=True,
+            required=required,
             metavar="LIST",
             help="Valid write ids in Hive's format: db.table:highWatermark:minOpen:open,..:aborted,..",
         ),
@@ -79,32 +76,7 @@ def _directory_options(command: Any) -> Any:
     return command
 
 
-@click.command()
-@_directory_options
-def plan(location: str, output: str, write_ids: str, **options: Any) -> None:
-    """Show what a compaction of one directory would do. Writes nothing."""
-    planned = plan_directory(
-        resolve_location(location), write_ids=ValidWriteIdList.parse(write_ids), request=_request(**options)
-    )
-    click.echo(json.dumps(_plan_json(planned)) if output == "json" else _plan_text(planned))
-
-
-@click.command()
-@_directory_options
-def compact(location: str, output: str, write_ids: str, **options: Any) -> None:
-    """Compact one directory in place and keep the old directories. STOP ALL READERS AND WRITERS FIRST."""
-    done = compact_directory(
-        resolve_location(location),
-        write_ids=ValidWriteIdList.parse(write_ids),
-        request=_request(**options),
-        runner=LocalRunner(),
-    )
-    if done.plan.outputs:
-        click.echo("compacted in place: this is safe only if no reader or writer ran at the same time", err=True)
-    click.echo(json.dumps(_compact_json(done)) if output == "json" else _compact_text(done))
-
-
-def _request(
+def request_of(
     *,
     kind: str,
     layout: str,
@@ -128,11 +100,13 @@ def _request(
     )
 
 
-def _plan_json(found: Planned) -> dict[str, Any]:
-    return {**_directories_json(found), "forecast": _forecast_json(found)}
+def plan_json(found: Planned) -> dict[str, Any]:
+    """Return a plan with its forecast, for scripts."""
+    return {**directories_json(found), "forecast": _forecast_json(found)}
 
 
-def _directories_json(found: Planned | Compacted) -> dict[str, Any]:
+def directories_json(found: Planned | Compacted) -> dict[str, Any]:
+    """Return what a plan, or what was done by it, reads, writes and makes obsolete."""
     planned = found.plan
     return {
         "base": planned.best_base.name if planned.best_base else None,
@@ -153,18 +127,22 @@ def _forecast_json(found: Planned) -> dict[str, Any] | None:
     return {**numbers, "cpu_seconds": cpu_seconds, "pods": found.run.pods, "seconds": found.run.seconds}
 
 
-def _plan_text(found: Planned) -> str:
+def plan_text(found: Planned) -> str:
+    """Return a plan with its forecast, for people."""
     planned = found.plan
     lines = [f"base      {planned.best_base.name if planned.best_base else 'none'}"]
     lines += [f"delta     {delta.name}" for delta in planned.deltas]
     lines += [f"original  {file.name}" for file in planned.originals]
-    lines += [f"write     {output.name}" for output in planned.outputs] or [f"write     nothing: {_why_nothing(found)}"]
+    lines += [f"write     {output.name}" for output in planned.outputs] or [
+        f"write     nothing: {nothing_because(found)}"
+    ]
     lines += [f"apart     {found.apart}"] if found.apart else []
     lines += [f"obsolete  {entry.name}  ({entry.reason})" for entry in planned.obsolete]
     return "\n".join(lines + _forecast_lines(found))
 
 
-def _why_nothing(found: Planned | Compacted) -> str:
+def nothing_because(found: Planned | Compacted) -> str:
+    """Return why a plan writes nothing."""
     return "its deltas stay apart" if found.apart else why_nothing(found.plan)
 
 
@@ -181,33 +159,3 @@ def _forecast_lines(found: Planned) -> list[str]:
         f"cost      about {expected.cpu_milliseconds / 1000:.2f} CPU seconds, {counted(run.pods, 'pod')}, "
         f"{counted(run.seconds, 'second')}",
     ]
-
-
-def _compact_json(done: Compacted) -> dict[str, Any]:
-    totals = done.totals
-    return {
-        **_directories_json(done),
-        "bytes_ingested": totals.bytes_ingested,
-        "bytes_copied": totals.bytes_copied,
-        "bytes_rewritten": totals.bytes_rewritten,
-        "write_amplification": totals.write_amplification,
-        "cpu_seconds": done.cpu_milliseconds / 1000,
-        "rows_in": totals.rows_in,
-        "rows_out": totals.rows_out,
-        "delete_events_in": totals.delete_events_in,
-        "delete_events_out": totals.delete_events_out,
-    }
-
-
-def _compact_text(done: Compacted) -> str:
-    totals = done.totals
-    if not done.plan.outputs:
-        lines = [f"nothing to compact: {_why_nothing(done)}"]
-    else:
-        lines = [f"wrote     {output.name}" for output in done.plan.outputs]
-        lines.append(f"rows      {totals.rows_in} in, {totals.rows_out} out")
-        lines.append(f"bytes     {totals.bytes_copied} copied, {totals.bytes_rewritten} rewritten")
-        lines.append(f"deletes   {totals.delete_events_in} in, {totals.delete_events_out} out")
-    lines += [f"apart     {done.apart}"] if done.apart else []
-    lines += [f"obsolete  {entry.name}  ({entry.reason})" for entry in done.plan.obsolete]
-    return "\n".join(lines)
