@@ -1,13 +1,16 @@
 """The verb `compact`: one directory of a Hive table, without a cluster."""
 
 import json
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from compaction_operator.acid.write_ids import ValidWriteIdList
 from compaction_operator.cli.directories import directories_json, directory_options, nothing_because, request_of
-from compaction_operator.driver.merge.runner import LocalRunner
+from compaction_operator.driver.merge.runner import Done, LocalRunner, Outcome
+from compaction_operator.driver.merge.tasks import SizedTask
 from compaction_operator.driver.offline import Compacted, compact_directory
 from compaction_operator.storage import resolve_location
 
@@ -20,11 +23,28 @@ def compact(location: str, output: str, write_ids: str, **options: Any) -> None:
         resolve_location(location),
         write_ids=ValidWriteIdList.parse(write_ids),
         request=request_of(**options),
-        runner=LocalRunner(),
+        runner=_Shown() if sys.stderr.isatty() else LocalRunner(),
     )
     if done.plan.outputs:
         click.echo("compacted in place: this is safe only if no reader or writer ran at the same time", err=True)
     click.echo(json.dumps(_compact_json(done)) if output == "json" else _compact_text(done))
+
+
+class _Shown(LocalRunner):
+    """Shows on a terminal how much of the input is merged."""
+
+    def run(self, work: Sequence[SizedTask], done: Done) -> list[Outcome]:
+        """Return the outcome of each task, as LocalRunner does."""
+        size = sum(piece.bytes for piece in work)
+        if not size:
+            return super().run(work, done)
+        with click.progressbar(length=size, label="merging", file=sys.stderr) as bar:
+
+            def advance(merged: int) -> None:
+                bar.update(merged - bar.pos)
+                done(merged)
+
+            return super().run(work, advance)
 
 
 def _compact_json(done: Compacted) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from compaction_operator.cli.findings import Finding
 from compaction_operator.cli.standing import Standing
 from tests.unit.cli.conftest import FakeApi
 from tests.unit.cli.test_status import PAGE, failed
-from tests.unit.test_cli import LOADED_WHEN_USED, verb
+from tests.unit.test_cli import FIXTURES, LOADED_WHEN_USED, THREE, tree, verb
 
 MAIN = "from compaction_operator.cli import main; main()"
 
@@ -61,12 +62,12 @@ def test_a_verb_that_does_not_exist_is_a_wrong_command_line() -> None:
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
 
 
-def on_a_terminal(*arguments: str, kubeconfig: str, **environment: str) -> str:
-    """Return what the program prints where a terminal reads it."""
+def on_a_terminal(*arguments: str, stream: str = "stdout", **environment: str) -> str:
+    """Return what the program prints on one of its streams where a terminal reads that."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", MAIN, *arguments]
-    variables = {**os.environ, "KUBECONFIG": kubeconfig, **environment}
-    with subprocess.Popen(command, stdout=theirs, env=variables) as running:
+    streams = {"stdout": subprocess.DEVNULL, stream: theirs}
+    with subprocess.Popen(command, env={**os.environ, **environment}, **streams) as running:  # type: ignore[call-overload]
         running.wait()
     os.close(theirs)
     text = b""
@@ -85,10 +86,21 @@ def on_a_terminal(*arguments: str, kubeconfig: str, **environment: str) -> str:
 def test_colours_are_for_terminals_and_never_with_no_color(api: FakeApi, tmp_path: Path) -> None:
     api.objects = [failed()]
     kubeconfig = str(tmp_path / "kubeconfig")
-    assert "\x1b[31m" in on_a_terminal("status", kubeconfig=kubeconfig)
-    plain = on_a_terminal("status", kubeconfig=kubeconfig, NO_COLOR="1")
+    assert "\x1b[31m" in on_a_terminal("status", KUBECONFIG=kubeconfig)
+    plain = on_a_terminal("status", KUBECONFIG=kubeconfig, NO_COLOR="1")
     assert "tcomp/nightly" in plain
     assert "\x1b" not in plain
+
+
+def test_compact_shows_its_progress_on_a_terminal_only(tmp_path: Path) -> None:
+    table = Path(shutil.copytree(FIXTURES / "hive-3.1.3/table_txn_001/before", tmp_path / "table_txn_001"))
+    before = Path(shutil.copytree(table, tmp_path / "again"))
+    options = ("--type", "major", "--write-ids", THREE)
+    shown = on_a_terminal("compact", "--location", str(table), *options, stream="stderr")
+    assert "merging" in shown
+    assert "100%" in shown
+    assert "merging" not in verb("compact", "--location", str(before), *options).stderr
+    assert tree(table) == tree(before)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

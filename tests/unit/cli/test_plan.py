@@ -125,9 +125,14 @@ def test_a_partition_that_cannot_be_planned_is_one_among_the_rest(ask: Any, lake
     assert lines[2] == "prt=p2"
 
 
-def test_a_partition_outside_of_the_warehouse_is_refused(ask: Any, metastore: FakeMetastore) -> None:
-    metastore.partitions["sales.items"]["prt=p1"] = Partition("prt=p1", (), "file:/etc", 1)
-    assert ask("sales.items", "--type", "minor").stdout.splitlines()[1].startswith("  refused   ")
+def test_a_partition_outside_of_the_warehouse_is_refused(ask: Any, lake: Path, metastore: FakeMetastore) -> None:
+    """Although it is there, and could be planned."""
+    shutil.copytree(lake / "items/prt=p1", lake.parents[1] / "elsewhere/p1")
+    metastore.partitions["sales.items"]["prt=p1"] = Partition("prt=p1", (), "file:/elsewhere/p1", 1)
+    lines = ask("sales.items", "--type", "minor").stdout.splitlines()
+    assert lines[1].startswith("  refused   ")
+    assert "/elsewhere/p1" in lines[1]
+    assert "/warehouse" in lines[1]
 
 
 def test_what_keeps_a_compaction_out_now_is_said_beside_the_plan(ask: Any, metastore: FakeMetastore) -> None:
