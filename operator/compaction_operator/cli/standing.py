@@ -124,7 +124,8 @@ def _of_cleanup(cleanup: Cleanup, words: Mapping[str, str]) -> Standing:
 def _of_policy(policy: Policy, words: Mapping[str, str]) -> Standing:
     found = _policy_condition(policy)
     works = found is not None and found.status is ConditionStatus.TRUE
-    state = State.WAITING if policy.spec.suspend or found is None else State.RUNNING if works else State.FAILED
+    fails = found is not None and found.status is ConditionStatus.FALSE and not policy.spec.suspend
+    state = State.FAILED if fails else State.RUNNING if works else State.WAITING
     return Standing(
         kind=POLICY_KIND,
         namespace=policy.meta.namespace,

@@ -28,12 +28,12 @@ class Which:
     def parse(cls, arguments: Sequence[str]) -> "Which":
         """Parse `NAMESPACE/`, `DATABASE.TABLE` and `NAMESPACE/DATABASE.TABLE`; a location is a Hudi table's name.
 
-        Raises ValueError for anything else, and for two tables.
+        Raises UsageError for anything else, and for two tables.
         """
         found = [(("", one) if _is_location(one) else _split(one)) for one in arguments]
         tables = {table for _, table in found if table}
         if len(tables) > 1:
-            raise ValueError(f"{' and '.join(sorted(tables))}: name one table")
+            raise click.UsageError(f"{' and '.join(sorted(tables))}: name one table")
         return cls(tuple(dict.fromkeys(name for name, _ in found if name)), next(iter(tables), ""))
 
     def is_about(self, one: Standing) -> bool:
@@ -48,7 +48,7 @@ def _is_location(text: str) -> bool:
 def _split(text: str) -> tuple[str, str]:
     namespace, slash, name = text.rpartition("/")
     if "/" in namespace or (name and "." not in name) or not (namespace or name) or (slash and not namespace):
-        raise ValueError(f"{text!r}: write NAMESPACE/ or DATABASE.TABLE")
+        raise click.UsageError(f"{text!r}: write NAMESPACE/ or DATABASE.TABLE")
     return namespace, name
 
 

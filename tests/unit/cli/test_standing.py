@@ -137,6 +137,8 @@ def test_a_policy_fails_waits_or_works() -> None:
     assert (works.state, works.steps) == (State.RUNNING, ())
     fails = of_policy(condition("NothingMatches", "False", type_="Ready"))
     assert (fails.state, fails.steps) == (State.FAILED, (advice.POLICY["NothingMatches"],))
+    away = of_policy(condition("MetastoreUnavailable", "Unknown", type_="Ready"))
+    assert (away.state, away.steps) == (State.WAITING, (advice.POLICY["MetastoreUnavailable"],))
     held = of_policy(ready, condition("Suspended", "False", type_="Active"), suspend=True)
     assert (held.state, held.steps) == (State.WAITING, ("let it go on: kc resume tcp/keep -n default",))
 

@@ -79,7 +79,7 @@ def test_what_is_asked_for(arguments: tuple[str, ...], expected: Which) -> None:
 @pytest.mark.parametrize("arguments", [("orders",), ("a/b/c.d",), ("",), ("a.b", "c.d")])
 def test_what_cannot_be_understood_is_one_line(arguments: tuple[str, ...], api: FakeApi) -> None:
     done = verb("status", *arguments)
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
 
 
 def test_all_namespaces_or_some_are_shown(api: FakeApi) -> None:
