@@ -199,6 +199,8 @@ def _cleanup_steps(cleanup: Cleanup, found: Condition | None, words: Mapping[str
 
 
 def _policy_condition(policy: Policy) -> Condition | None:
-    """Return the condition that says why a policy does nothing, or Ready."""
+    """Return Ready, or of a suspended policy what says so; None before the operator has written it."""
+    if not policy.spec.suspend:
+        return find_condition(policy.status.conditions, READY)
     active = find_condition(policy.status.conditions, ACTIVE)
-    return active if policy.spec.suspend and active else find_condition(policy.status.conditions, READY)
+    return active if active and active.status is ConditionStatus.FALSE else None

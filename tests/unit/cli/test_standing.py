@@ -137,6 +137,8 @@ def test_a_policy_fails_waits_or_works() -> None:
     assert (works.state, works.steps) == (State.RUNNING, ())
     fails = of_policy(condition("NothingMatches", "False", type_="Ready"))
     assert (fails.state, fails.steps) == (State.FAILED, (advice.POLICY["NothingMatches"],))
+    just_now = of_policy(ready, condition("Open", "True", type_="Active"), suspend=True)
+    assert (just_now.state, just_now.reason) == (State.WAITING, "NotSeenYet")
     away = of_policy(condition("MetastoreUnavailable", "Unknown", type_="Ready"))
     assert (away.state, away.steps) == (State.WAITING, (advice.POLICY["MetastoreUnavailable"],))
     held = of_policy(ready, condition("Suspended", "False", type_="Active"), suspend=True)
