@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.write_ids import ValidWriteIdList
@@ -12,7 +13,7 @@ from compaction_operator.api.stores import scheme_of
 from compaction_operator.cleanup.places import hive3_refusal, misplaced, require_allowed, require_reachable
 from compaction_operator.driver.errors import PARTITION_ERRORS, JobError
 from compaction_operator.driver.hive.hive4 import NO_TXN
-from compaction_operator.driver.merge.partition import OpenTarget, Request
+from compaction_operator.driver.merge.partition import Basis, OpenTarget, Request
 from compaction_operator.driver.offline import Planned, plan_target
 from compaction_operator.metastore import (
     Generation,
@@ -28,6 +29,7 @@ from compaction_operator.orc import DEFAULT_TASK_MEMORY
 from compaction_operator.storage import local_path
 
 _NO_STAGING = "_compaction_never_made"
+_NO_FORECAST = "this image is the controller's small one, which reads no ORC files; the large one forecasts"
 
 
 @dataclass(frozen=True)
@@ -117,4 +119,12 @@ def _planned(target: Target, asked: Question, write_ids: ValidWriteIdList, reque
     opened = OpenTarget(target.partition, location, target.create_time, _NO_STAGING)
     if request.layout is Layout.HIVE3 and (why := hive3_refusal(opened.storage.abilities)):
         raise JobError(Reason.UNSUPPORTED_TABLE, why)
-    return plan_target(opened, write_ids=write_ids, request=request)
+    if _reads_orc():
+        return plan_target(opened, write_ids=write_ids, request=request)
+    plan = Basis(opened.storage.list_partition(location), write_ids, request).plan()
+    return Planned(plan, problem=_NO_FORECAST if plan.outputs else None)
+
+
+def _reads_orc() -> bool:
+    """Whether this process can read ORC files. NB: the controller's small image leaves these libraries out."""
+    return all(find_spec(name) for name in ("isal", "numpy", "pyarrow"))

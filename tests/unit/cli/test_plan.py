@@ -93,6 +93,15 @@ def test_a_table_is_planned_where_the_controllers_pod_has_its_volume(ask: Any, l
     assert done.stdout.rpartition("  cost")[0] in PAGE
 
 
+def test_the_controllers_small_image_plans_without_a_forecast(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("compaction_operator.driver.live.find_spec", lambda _: None)
+    (one,) = json.loads(ask("sales.orders", "--type", "minor", "--json").stdout)
+    assert one["output_directories"] == ["delta_0000001_0000003"]
+    assert [entry["name"] for entry in one["obsolete"]] == DELTAS
+    assert list(one["forecast"]) == ["problem"]
+    assert "reads no ORC files" in one["forecast"]["problem"]
+
+
 def test_nothing_is_locked_enqueued_or_ended(ask: Any, metastore: FakeMetastore) -> None:
     ask("sales.items", "--type", "major")
     assert {call.name for call in metastore.calls} <= {
