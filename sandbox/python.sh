@@ -43,8 +43,10 @@ link_clone() {
   done
   ln -s "$LIBRARY/bin/ruff" "$venv/bin/ruff"
   { first_lines && printf '%s\n' "import sys" "from compaction_operator.cli import main" "sys.exit(main())"; } \
-    > "$venv/bin/compaction-operator"
-  chmod +x "$venv"/bin/{pytest,mypy,lint-imports,kopf,compaction-operator}
+    | tee "$venv/bin/kubectl-compaction" > "$venv/bin/compaction-operator"
+  { first_lines && printf '%s\n' "from compaction_operator.cli.entry import complete" "complete()"; } \
+    > "$venv/bin/kubectl_complete-compaction"
+  chmod +x "$venv"/bin/{pytest,mypy,lint-imports,kopf,compaction-operator,kubectl-compaction,kubectl_complete-compaction}
   nice "$ROOT/operator/kernels/build.sh" "$HOST_PYTHON" "$KERNELS"
   echo "$MADE_OF" > "$venv/made-of"
 }

@@ -30,6 +30,7 @@ and UnknownWarehouse, and the names of other exceptions.
             Unstopped                   (its own)
         KubeError
             ConflictError
+            ForbiddenError
             GoneError
             NotReadyError
             ResourceExistsError
@@ -43,10 +44,12 @@ and UnknownWarehouse, and the names of other exceptions.
             TransactionLost             TransactionLost
             UnknownWarehouseError       UnknownWarehouse
         NoAnswer
+        NoEffectError
         NoExecutorError
         NoPolicyError
         NotEnoughHistory (ValueError)   UnsupportedTable
             OpenWriteBelow              WaitingForOpenWrite
+        NotRunInPodError
         OrcError                        UnreadableFile
             RepeatedRowError
             RowTypeError                RowTypesDiffer

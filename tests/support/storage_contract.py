@@ -21,6 +21,7 @@ from compaction_operator.storage import (
     Storage,
     StorageError,
     join,
+    probe_renames,
 )
 from compaction_operator.storage.files import FileStorage, RemoteFile, created
 
@@ -155,6 +156,10 @@ class DirectoriesContract:
 
     def test_the_ability_is_declared(self, storage: Storage):
         assert storage.abilities.atomic_directory_rename and storage.uploads is None
+
+    def test_a_probe_finds_nothing_and_leaves_nothing(self, storage: Storage, place: str):
+        assert probe_renames(storage, place) is None
+        assert storage.list(place) == []
 
     def test_make_directory_needs_the_one_above_and_may_be_repeated(self, storage: Storage, place: str):
         """What a fence took away must not come back by a driver that goes on writing."""

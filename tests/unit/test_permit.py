@@ -117,7 +117,7 @@ def test_the_api_server_is_asked_but_not_changed(monkeypatch: pytest.MonkeyPatch
     """A look needs no permit: it is the watch of a standby, and the first load of a leader."""
     host = kubernetes.client.Configuration(host="http://127.0.0.1:1")
     host.retries = 0
-    monkeypatch.setattr(kube_client, "configuration", lambda: host)
+    monkeypatch.setattr(kube_client, "configuration", lambda _: host)
     kube = connect(permit=Lease().require)
     with pytest.raises(KubeError, match="not reachable"):
         kube.list_all(ResourceKind.COMPACTION)
@@ -150,7 +150,7 @@ def test_the_api_server_gets_one_request_for_each_permit(monkeypatch: pytest.Mon
     with ThreadingHTTPServer(("127.0.0.1", 0), HangsUp) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         host = kubernetes.client.Configuration(host=f"http://127.0.0.1:{server.server_port}")
-        monkeypatch.setattr(kube_client, "configuration", lambda: host)
+        monkeypatch.setattr(kube_client, "configuration", lambda _: host)
         with pytest.raises(KubeError):
             connect(permit=Lease(1).require).delete_job("ns", "job")
         server.shutdown()

@@ -14,6 +14,9 @@ MAX_OUTPUTS = 100
 MAX_BYTES = 100 * 1024
 MAX_BLOCKERS = 20
 
+OVERDUE = "Overdue"
+"""The condition of a cleanup that has exceeded its deadline."""
+
 LABEL_COMPACTION_UID = "compaction.dev/compaction-uid"
 LABEL_ATTEMPT = "compaction.dev/attempt"
 

@@ -70,6 +70,10 @@ class Thresholds(ReadModel):
     log_blocks: int = 5
 
 
+READY, ACTIVE = "Ready", "Active"
+"""The conditions that say whether a policy works, and whether its compactions may start."""
+
+
 class Day(StrEnum):
     """A day of the week, in the order of datetime.weekday()."""
 

@@ -7,8 +7,6 @@ from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.request import Reason
 from compaction_operator.metastore import AutoCompaction
 
-OVERDUE = "Overdue"
-"""Condition of a cleanup that has exceeded its deadline."""
 STILL_NEEDED = "StillNeeded"
 """Reason for keeping a recorded name: it was not obsolete when its readers were counted."""
 

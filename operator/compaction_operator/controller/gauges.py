@@ -8,16 +8,16 @@ from typing import Any
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from compaction_operator.api.cleanup import OVERDUE
 from compaction_operator.api.compaction import CleanupPhase, Phase
 from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
-from compaction_operator.controller.answers import OVERDUE
+from compaction_operator.api.policy import READY
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy, Resource
 from compaction_operator.controller.kube.times import Clock, parse_time
 
 PREFIX = "compaction_operator"
-READY = "Ready"
 
 Values = Iterable[tuple[tuple[str, ...], float]]
 """Label values, and the number that they have."""

@@ -67,8 +67,12 @@ def plan_directory(location: str, *, write_ids: ValidWriteIdList, request: Reque
     Raises StorageError when the location is not a table or partition directory, and UnsupportedLayout or
     NotEnoughHistory when it cannot be compacted.
     """
-    target = _target(location)
-    basis = Basis(target.storage.list_partition(location), write_ids, request)
+    return plan_target(_target(location), write_ids=write_ids, request=request)
+
+
+def plan_target(target: OpenTarget, *, write_ids: ValidWriteIdList, request: Request) -> Planned:
+    """Return what a compaction of one table's or partition's directory would do. Raises as `plan_directory` does."""
+    basis = Basis(target.storage.list_partition(target.location), write_ids, request)
     plan = basis.plan()
     try:
         return _forecast(cut(target, plan, basis))

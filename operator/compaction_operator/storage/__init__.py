@@ -14,6 +14,7 @@ from compaction_operator.storage.base import (
 )
 from compaction_operator.storage.files import StoredFile, copy_range, is_checked_by_store, read_pieces
 from compaction_operator.storage.local import LocalStorage
+from compaction_operator.storage.probe import probe_renames
 from compaction_operator.storage.silence import Silences
 from compaction_operator.storage.stores import (
     Stores,
@@ -53,6 +54,7 @@ __all__ = [
     "normal",
     "open_storage",
     "place_of",
+    "probe_renames",
     "read_pieces",
     "resolve_location",
     "write_behind",

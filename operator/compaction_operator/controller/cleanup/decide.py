@@ -11,6 +11,7 @@ from typing import Any
 
 from compaction_operator.api.cleanup import (
     MAX_BLOCKERS,
+    OVERDUE,
     Blocker,
     CompactionCleanupStatus,
     PartitionEntry,
@@ -24,7 +25,7 @@ from compaction_operator.api.model import backed_off, counted, format_duration
 from compaction_operator.cleanup.deletion import READERS_BUSY
 from compaction_operator.cleanup.readers import grace_left
 from compaction_operator.cleanup.settle import STORAGE_ERROR
-from compaction_operator.controller.answers import OVERDUE, Trouble
+from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup import partitions as outcomes
 from compaction_operator.controller.cleanup.observation import CleanupAction, CleanupObservation
 from compaction_operator.controller.cleanup.partitions import NOT_DELETED_YET, Pass, Verdict, is_done

@@ -31,13 +31,13 @@ class StandbyError(AskError):
     """The controller that was asked does not lead, or has not read the policies yet."""
 
 
-def ask(query: Mapping[str, str], *, operator: str, url: str | None) -> list[Explanation]:
+def ask(query: Mapping[str, str], *, operator: str, url: str | None, context: str | None = None) -> list[Explanation]:
     """Return what a controller answers at its address `url`, or else as the Service `operator` (namespace/name).
 
-    Raises AskError, which says what to do about it.
+    `context` is that of kubeconfig, by default the current one. Raises AskError, which says what to do about it.
     """
     where = url or f"Service {operator}"
-    body = _answer(partial(_at, url, query) if url else partial(_of_service, operator, query))
+    body = _answer(partial(_at, url, query) if url else partial(_of_service, operator, query, context))
     try:
         return _ANSWERS.validate_json(body)
     except ValidationError as error:
@@ -54,12 +54,12 @@ def _answer(call: Callable[[], bytes]) -> bytes:
     return call()
 
 
-def _of_service(operator: str, query: Mapping[str, str]) -> bytes:
+def _of_service(operator: str, query: Mapping[str, str], context: str | None) -> bytes:
     namespace, slash, service = operator.partition("/")
     if not (namespace and slash and service) or "/" in service:
         raise AskError(f"--operator {operator!r}: write NAMESPACE/SERVICE")
     try:
-        return connect().ask_service(namespace, f"{service}:{PORT}", PATH, query)
+        return connect(context=context).ask_service(namespace, f"{service}:{PORT}", PATH, query)
     except KubeError as error:
         raise _refusal(f"Service {operator}: {error}", standby=isinstance(error, NotReadyError)) from error
 

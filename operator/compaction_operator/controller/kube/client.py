@@ -44,6 +44,10 @@ class ConflictError(KubeError):
     """Another client changed the object in the meantime."""
 
 
+class ForbiddenError(KubeError):
+    """The account that asks lacks a right."""
+
+
 class GoneError(KubeError):
     """The object does not exist, or no longer exists."""
 
@@ -224,12 +228,12 @@ class Kube:
         return body
 
 
-def connect(*, permit: Permit = always) -> Kube:
+def connect(*, permit: Permit = always, context: str | None = None) -> Kube:
     """Connect as `configuration` says. `permit` is asked before each request that changes something.
 
     NB: urllib3 would send such a request up to four times after one question.
     """
-    settings = configuration()
+    settings = configuration(context)
     settings.retries = Retry(3, connect=0, allowed_methods=("GET",))
     settings.connection_pool_maxsize = THREADS
     return Kube(_permitted(client.ApiClient(settings), permit))
@@ -247,19 +251,41 @@ def _permitted(api: client.ApiClient, permit: Permit) -> client.ApiClient:
     return api
 
 
-def configuration() -> client.Configuration:
+def configuration(context: str | None = None) -> client.Configuration:
     """Return how to reach the cluster that this process runs in, or else the one that kubeconfig names.
 
-    Raises KubeError if there is neither.
+    With a `context` it is that of kubeconfig. Raises KubeError if there is neither.
     """
+    try:
+        if context is None and _in_cluster():
+            return client.Configuration.get_default_copy()
+        config.load_kube_config(context=context)
+    except config.ConfigException as error:
+        raise KubeError(f"no cluster is configured: {error}") from error
+    return client.Configuration.get_default_copy()
+
+
+def _in_cluster() -> bool:
     try:
         config.load_incluster_config()
     except config.ConfigException:
-        try:
-            config.load_kube_config()
-        except config.ConfigException as error:
-            raise KubeError(f"no cluster is configured: {error}") from error
-    return client.Configuration.get_default_copy()
+        return False
+    return True
+
+
+def current_namespace(context: str | None = None) -> str:
+    """Return the namespace that is meant where none is named: that of kubeconfig's context, or of this process's pod.
+
+    Raises KubeError if kubeconfig has no such context.
+    """
+    if context is None and (own := own_namespace()):
+        return own
+    try:
+        contexts, current = config.list_kube_config_contexts()
+    except config.ConfigException as error:
+        raise KubeError(f"no cluster is configured: {error}") from error
+    found = current if context is None else next((one for one in contexts if one["name"] == context), None)
+    return str((found or {}).get("context", {}).get("namespace") or "default")
 
 
 def own_namespace() -> str:
@@ -285,6 +311,8 @@ def _call(method: Callable[..., Any], *args: Any, timeout: tuple[float, float] =
 
 def _translated(error: ApiException) -> KubeError:
     message = f"{error.status} {error.reason}: {message_of(error.body)}"
+    if error.status == 403:
+        return ForbiddenError(message)
     if error.status == 404:
         return GoneError(message)
     if error.status == 503:

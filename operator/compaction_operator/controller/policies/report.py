@@ -7,8 +7,10 @@ from datetime import datetime
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.model import counted
 from compaction_operator.api.policy import (
+    ACTIVE,
     MAX_KEPT_BACK,
     MAX_NEXT,
+    READY,
     Budget,
     CompactionPolicySpec,
     CompactionPolicyStatus,
@@ -23,9 +25,6 @@ from compaction_operator.controller.policies.decide import Hours, Plan
 from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.choice import MEANING, Hold, Outcome, Verdict
 from compaction_operator.policy.memory import Memory
-
-READY = "Ready"
-ACTIVE = "Active"
 
 
 def not_ready(

@@ -7,10 +7,9 @@ from datetime import datetime
 
 from compaction_operator.api.conditions import ConditionStatus, find_condition
 from compaction_operator.api.config import OperatorConfig
-from compaction_operator.api.policy import KIND
+from compaction_operator.api.policy import KIND, READY
 from compaction_operator.api.why import Explanation, PolicyReady, Subject, Unfinished
 from compaction_operator.controller.kube.resources import Compaction, Policy, TableKey
-from compaction_operator.controller.policies.report import READY
 from compaction_operator.controller.policies.standing import table_of
 from compaction_operator.errors import OperatorError
 from compaction_operator.policy.explain import Look, explain

@@ -1,0 +1,56 @@
+"""Where the operator's configuration is: in a file, or in the controller's pod, in which a verb then runs."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from compaction_operator.api.config import OperatorConfig, Warehouse
+from compaction_operator.errors import OperatorError
+
+IN_POD = "/etc/compaction-operator/config.yaml"
+"""Where the controller's pod has its configuration."""
+
+
+class NotRunInPodError(OperatorError):
+    """A verb could not be run in the controller's pod."""
+
+
+def local_file(given: str | None) -> Path | None:
+    """Return the configuration that was given, or that of the controller's pod if this is one; None elsewhere."""
+    if given is not None:
+        return Path(given)
+    return Path(IN_POD) if Path(IN_POD).exists() else None
+
+
+def load(path: Path) -> OperatorConfig:
+    """Return the configuration in a file. Raises ValueError, naming the file, if it is unusable, or OSError."""
+    from compaction_operator.controller.app import load_config  # noqa: PLC0415 - kopf is the controller's
+
+    return load_config(path)
+
+
+def chosen(config: OperatorConfig, name: str | None, path: Path) -> tuple[Warehouse, ...]:
+    """Return the warehouse of a name, or all. Raises ValueError, with the names that there are."""
+    found = tuple(one for one in config.warehouses if name in (None, one.name))
+    if not found:
+        names = ", ".join(one.name for one in config.warehouses) or "none"
+        raise ValueError(f"--warehouse {name}: {path} has {names}")
+    return found
+
+
+def run_in_pod(
+    arguments: Sequence[str], *, operator: str, context: str | None, capture: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run this program in the controller's pod by kubectl exec, with the configuration that is there.
+
+    Raises NotRunInPodError if there is no kubectl, or if `operator` is not NAMESPACE/NAME.
+    """
+    namespace, slash, name = operator.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise NotRunInPodError(f"--operator {operator!r}: write NAMESPACE/SERVICE")
+    command = ["kubectl", *(("--context", context) if context else ()), "exec", "-n", namespace, f"deploy/{name}"]
+    command += ["--", "compaction-operator", *arguments, "--config", IN_POD]
+    try:
+        return subprocess.run(command, capture_output=capture, text=True, check=False)  # noqa: S603 - no shell
+    except OSError as error:
+        raise NotRunInPodError(f"kubectl cannot be run ({error}); without it give --config") from error

@@ -1,0 +1,39 @@
+"""Checks of a warehouse's folders: can each be listed, and written as publication needs it?"""
+
+from collections.abc import Callable, Iterator
+
+from compaction_operator.api.config import Warehouse
+from compaction_operator.cli.findings import Finding, Report, Subject
+from compaction_operator.storage import Storage, StorageError, probe_renames
+
+_RIGHTS = "give the operator's account the right to list, write and delete there, or correct the warehouse's stores"
+_UNFIT = "take another store: docs/storage.md says what a store must do"
+
+
+def check_storage(warehouse: Warehouse, open_storage: Callable[[str], Storage]) -> Iterator[Finding]:
+    """Yield a finding for each folder with tables or receipts. It writes hidden files there and removes them."""
+    report = Report(Subject.STORAGE, warehouse.name)
+    folders = tuple(dict.fromkeys((*warehouse.allowed_locations, *warehouse.hudi.locations)))
+    if not folders:
+        change = "set volume, or locations and stores: until then no table of this warehouse is compacted"
+        yield report.failed("no folder is configured that can hold tables", change)
+    for folder in folders:
+        yield _folder(report, folder, open_storage)
+    if warehouse.receipts:
+        yield _folder(report, warehouse.receipts.location, open_storage, made_later=True)
+
+
+def _folder(
+    report: Report, folder: str, open_storage: Callable[[str], Storage], *, made_later: bool = False
+) -> Finding:
+    """Probe a folder; of one that the controller makes when it needs it, the parent."""
+    try:
+        storage = open_storage(folder)
+        if made_later and not storage.exists(folder):
+            folder = folder.rpartition("/")[0]
+        why = storage.uploads.probe(folder) if storage.uploads else probe_renames(storage, folder)
+    except StorageError as error:
+        return report.failed(f"{folder}: {error}", _RIGHTS)
+    if why is not None:
+        return report.failed(f"{folder} cannot be published to safely: {why}", _UNFIT)
+    return report.ok(f"{folder} can be listed, written and cleaned")

@@ -1,0 +1,356 @@
+"""The verb `doctor`: what each check finds, what it leaves behind, and the exit code."""
+
+import json
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from compaction_operator.api.config import Metastore, OperatorConfig, Receipts, Volume, Warehouse
+from compaction_operator.api.request import AGENT_PREFIX
+from compaction_operator.cli import metastore_checks
+from compaction_operator.cli.configured import IN_POD
+from compaction_operator.cli.findings import Finding, Level
+from compaction_operator.cli.metastore_checks import (
+    BY_WRITE_ID,
+    HOUSEKEEPING_ON,
+    SETTINGS,
+    TASKS,
+    TXN_TIMEOUT,
+    check_metastores,
+    judge,
+)
+from compaction_operator.cli.right_checks import EVERYWHERE, IN_EACH_NAMESPACE, Rule, of_the_lease
+from compaction_operator.cli.storage_checks import check_storage
+from compaction_operator.metastore import Generation, MetastoreClient, MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore.initiator import CLEANER_ON, INITIATOR_ON
+from compaction_operator.storage import AlreadyExistsError, LocalStorage, StorageError, probe_renames
+from tests.support.metastore import FakeMetastore
+from tests.unit.cli.conftest import FakeApi, write_kubeconfig
+from tests.unit.test_cli import verb
+
+ROOT = Path(__file__).parents[3]
+OK, WARNING, FAILED = Level.OK, Level.WARNING, Level.FAILED
+HIVE3, HIVE4 = Generation.HIVE3, Generation.HIVE4
+GOOD4 = {TXN_TIMEOUT: "300s", HOUSEKEEPING_ON: "true", INITIATOR_ON: "false", CLEANER_ON: "false", BY_WRITE_ID: "true"}
+
+
+def warehouse(*, folder: str = "/warehouse", uris: tuple[str, ...] = ("thrift://one:9083",), **more: Any) -> Warehouse:
+    volume = Volume(claim_name="lake", mount_path=folder)
+    return Warehouse(name="main", metastore=Metastore(uris=uris), namespaces=("etl",), volume=volume, **more)
+
+
+def levels(found: Iterable[Finding]) -> list[Level]:
+    return [one.level for one in found]
+
+
+def connected(source: FakeMetastore) -> Any:
+    """Return a connector that always leads to a metastore in memory."""
+    return lambda _: nullcontext(source.client())
+
+
+def test_a_metastore_that_is_as_it_should_be_and_stays_so() -> None:
+    source = FakeMetastore(hive=HIVE4, settings=GOOD4)
+    found = list(check_metastores(warehouse(databases=("sales",)), connected(source)))
+    assert {one.level for one in found} == {OK}
+    assert [one.message for one in found[:3]] == [
+        "thrift://one:9083 answers as Hive4",
+        "the principal may list: 0 managed tables, 0 locks, 0 open transactions",
+        "the principal may lock: a shared lock in database sales, which is released",
+    ]
+    assert [wish.database for wish in source.asked("lock")] == ["sales"]
+    assert source.locks == ()
+
+
+def test_the_lock_is_not_taken_for_a_drivers() -> None:
+    assert not metastore_checks.AGENT.startswith(AGENT_PREFIX)
+
+
+def test_each_metastore_is_asked_and_one_that_is_away_does_not_hide_the_other() -> None:
+    away, there = FakeMetastore(hive=HIVE4), FakeMetastore(hive=HIVE4, settings=GOOD4)
+    away.fail(MetastoreUnavailable("no answer"))
+    by_uri = {"thrift://one:9083": away, "thrift://two:9083": there}
+
+    def connect(settings: Metastore) -> AbstractContextManager[MetastoreClient]:
+        (uri,) = settings.uris
+        return nullcontext(by_uri[uri].client())
+
+    first, *rest = check_metastores(warehouse(uris=tuple(by_uri)), connect)  # type: ignore[arg-type]
+    assert (first.level, first.message) == (FAILED, "thrift://one:9083: no answer")
+    assert "this pod reaches the metastore's port" in first.change
+    assert levels(rest) == [OK] * 7
+
+
+@pytest.mark.parametrize(("call", "says"), [("all_locks", "may not list: no"), ("lock", "may not lock: no")])
+def test_a_right_that_the_principal_lacks_is_one_failure_among_the_rest(call: str, says: str) -> None:
+    source = FakeMetastore(hive=HIVE4, settings=GOOD4)
+    source.fail(MetastoreError("no"), call)
+    found = list(check_metastores(warehouse(), connected(source)))
+    (failed,) = [one for one in found if one.level is FAILED]
+    assert says in failed.message
+    assert failed.change
+    assert len(found) == 7
+
+
+def test_a_setting_that_the_metastore_withholds_is_unknown() -> None:
+    source = FakeMetastore(hive=HIVE4, settings=GOOD4)
+    source.fail(MetastoreError("withheld"), "get_config_value")
+    found = list(check_metastores(warehouse(), connected(source)))
+    assert levels(found[3:]) == [WARNING, WARNING, OK, WARNING]
+
+
+def judged(generation: Generation, **changed: str) -> dict[str, Level]:
+    """Return the levels by the first word of the message."""
+    values = dict.fromkeys(SETTINGS, "") | (GOOD4 if generation is HIVE4 else {TXN_TIMEOUT: "300s"}) | changed
+    found = list(judge(generation, values))
+    assert all(change for level, _, change in found if level is not OK)
+    return dict(zip(("timeout", "housekeeping", "initiator", "cleaner"), (level for level, *_ in found), strict=False))
+
+
+@pytest.mark.parametrize(
+    ("value", "level"),
+    [
+        ("300s", OK), ("300", OK), ("300SECONDS", OK), ("5min", OK), ("180000ms", OK), ("1h", OK), ("180s", OK),
+        ("179s", FAILED), ("2m", FAILED), ("90000ms", FAILED), ("0", FAILED),
+        ("", WARNING), ("soon", WARNING), ("300parsecs", WARNING),
+    ],
+)  # fmt: skip
+def test_a_timeout_below_what_safety_assumes_fails(value: str, level: Level) -> None:
+    assert judged(HIVE4, **{TXN_TIMEOUT: value})["timeout"] is level
+
+
+@pytest.mark.parametrize(
+    ("generation", "changed", "level"),
+    [
+        (HIVE3, {INITIATOR_ON: "true"}, OK),
+        (HIVE3, {INITIATOR_ON: "false"}, WARNING),
+        (HIVE3, {INITIATOR_ON: "false", TASKS: "a.b.AcidHouseKeeperService"}, OK),
+        (HIVE4, {}, OK),
+        (HIVE4, {HOUSEKEEPING_ON: "false"}, WARNING),
+        (HIVE4, {HOUSEKEEPING_ON: "false", TASKS: "a.b.AcidHouseKeeperService"}, OK),
+    ],
+)
+def test_without_housekeeping_cleanups_may_wait_for_ever(
+    generation: Generation, changed: dict[str, str], level: Level
+) -> None:
+    assert judged(generation, **changed)["housekeeping"] is level
+
+
+@pytest.mark.parametrize(
+    ("generation", "value", "level"),
+    [(HIVE3, "true", WARNING), (HIVE3, "", WARNING), (HIVE3, "false", OK), (HIVE4, "true", OK), (HIVE4, "false", OK)],
+)
+def test_a_second_compactor_is_named_where_nothing_keeps_it_out(
+    generation: Generation, value: str, level: Level
+) -> None:
+    assert judged(generation, **{INITIATOR_ON: value})["initiator"] is level
+
+
+@pytest.mark.parametrize(
+    ("on", "by_write_id", "level"),
+    [
+        ("false", "true", OK), ("true", "false", WARNING), ("true", "", WARNING), ("", "false", WARNING),
+        ("true", "true", FAILED), ("", "true", FAILED),
+    ],
+)  # fmt: skip
+def test_hives_own_cleaner(on: str, by_write_id: str, level: Level) -> None:
+    """By Hive 4.2's defaults it deletes what queries read: docs/safety.md."""
+    assert judged(HIVE4, **{CLEANER_ON: on, BY_WRITE_ID: by_write_id})["cleaner"] is level
+    assert "cleaner" not in judged(HIVE3, **{CLEANER_ON: on})
+
+
+def test_a_folder_that_can_be_published_to_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "sales.db").mkdir()
+    found = list(check_storage(warehouse(folder=str(tmp_path)), lambda _: LocalStorage()))
+    assert [(one.level, one.message) for one in found] == [(OK, f"{tmp_path} can be listed, written and cleaned")]
+    assert [path.name for path in tmp_path.iterdir()] == ["sales.db"]
+
+
+def test_a_folder_that_is_not_there_fails_and_is_not_made(tmp_path: Path) -> None:
+    (found,) = check_storage(warehouse(folder=str(tmp_path / "lake")), lambda _: LocalStorage())
+    assert (found.level, str(tmp_path / "lake") in found.message, bool(found.change)) == (FAILED, True, True)
+    assert not (tmp_path / "lake").exists()
+
+
+def test_receipts_are_checked_where_their_folder_will_be_made(tmp_path: Path) -> None:
+    place = Receipts(location=f"{tmp_path}/receipts")
+    first, second = check_storage(warehouse(folder=str(tmp_path), receipts=place), lambda _: LocalStorage())
+    assert second == first
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "receipts").mkdir()
+    *_, there = check_storage(warehouse(folder=str(tmp_path), receipts=place), lambda _: LocalStorage())
+    assert there.message.startswith(f"{tmp_path}/receipts can be")
+
+
+def test_a_warehouse_without_any_folder_fails() -> None:
+    bare = Warehouse(name="main", metastore=Metastore(uris=("thrift://one:9083",)), namespaces=("etl",))
+    assert levels(check_storage(bare, lambda _: LocalStorage())) == [FAILED]
+
+
+class Replacing(LocalStorage):
+    """A store whose renames replace what is there."""
+
+    def rename(self, source: str, target: str) -> None:
+        with_all = Path(target)
+        if with_all.exists():
+            self.delete_tree(target)
+        super().rename(source, target)
+
+
+class Refusing(LocalStorage):
+    """A store that fails a step after the first ones."""
+
+    def rename(self, source: str, target: str) -> None:
+        if Path(target).exists():
+            raise AlreadyExistsError(target)
+        raise StorageError(f"{source}: no right")
+
+
+def test_a_store_whose_renames_replace_is_unfit(tmp_path: Path) -> None:
+    assert probe_renames(Replacing(), str(tmp_path)) == "a rename replaces a directory that exists"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_probe_that_is_refused_midway_leaves_nothing(tmp_path: Path) -> None:
+    (found,) = check_storage(warehouse(folder=str(tmp_path)), lambda _: Refusing())
+    assert (found.level, "no right" in found.message) == (FAILED, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def rights_of(page: str, kind: str, name: str) -> set[tuple[str, ...]]:
+    """Return the rights that a role in a manifest gives."""
+    documents = [one for one in yaml.safe_load_all((ROOT / "manifests" / page).read_text()) if one]
+    (role,) = [one for one in documents if one["kind"] == kind and one["metadata"]["name"] == name]
+    return {
+        (group, resource, verb_, name_)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb_ in rule["verbs"]
+        for name_ in rule.get("resourceNames", [""])
+    }
+
+
+def asked(*rules: Rule) -> set[tuple[str, ...]]:
+    return {
+        (rule.group, resource, one, rule.name) for rule in rules for resource in rule.resources for one in rule.verbs
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "kind", "name", "rules"),
+    [
+        ("default/rbac.yaml", "ClusterRole", "compaction-operator", EVERYWHERE),
+        ("default/rbac.yaml", "Role", "compaction-operator-election", of_the_lease("compaction-operator")),
+        ("tenant/controller-role.yaml", "Role", "compaction-operator", IN_EACH_NAMESPACE),
+    ],
+)
+def test_the_rights_are_those_of_the_manifests(page: str, kind: str, name: str, rules: tuple[Rule, ...]) -> None:
+    assert asked(*rules) == rights_of(page, kind, name)
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A configuration of two warehouses in a folder, whose metastores are in memory."""
+    monkeypatch.setattr(
+        "compaction_operator.cli.metastore_checks.check_metastores.__defaults__",
+        (connected(FakeMetastore(hive=HIVE4, settings=GOOD4)),),
+    )
+    (tmp_path / "lake").mkdir()
+    main = warehouse(folder=str(tmp_path / "lake"))
+    other = main.model_copy(update={"name": "other", "namespaces": ("bi",)})
+    settings = OperatorConfig(warehouses=(main, other), profiles=()).to_json()
+    path = tmp_path / "config.yaml"
+    path.write_text(json.dumps({**settings, "leaderElection": {"lease": "compaction-operator"}}))
+    return path
+
+
+def test_a_healthy_installation_ends_with_0(config: Path, api: FakeApi) -> None:
+    done = verb("doctor", "--config", str(config))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "warehouse main"
+    assert "warehouse other" in lines
+    assert "  ok       rights     kubeconfig's account has the 18 rights of the controller in all namespaces" in lines
+    assert lines[-1] == "0 failed, 0 warning, 20 ok"
+
+
+def test_a_failure_ends_with_1_and_says_what_to_change(config: Path, api: FakeApi) -> None:
+    api.refused = lambda right: (right["namespace"], right["verb"], right["resource"]) == ("bi", "create", "jobs")
+    done = verb("doctor", "--config", str(config))
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    failed = lines.index("  failed   rights     kubeconfig's account may not create jobs in namespace bi")
+    assert lines[failed + 1].startswith("           change     install the chart's roles")
+    assert lines[-1] == "1 failed, 0 warning, 19 ok"
+    as_json = verb("doctor", "--config", str(config), "--json", "--warehouse", "other")
+    assert as_json.returncode == 1
+    found = json.loads(as_json.stdout)
+    assert [one["message"] for one in found if one["level"] == "failed"] == [
+        "kubeconfig's account may not create jobs in namespace bi"
+    ]
+    assert {one["warehouse"] for one in found} == {"", "other"}
+
+
+def test_an_api_server_that_is_away_is_a_warning(config: Path, api: FakeApi, tmp_path: Path) -> None:
+    write_kubeconfig(tmp_path / "kubeconfig", "http://127.0.0.1:1")
+    done = verb("doctor", "--config", str(config))
+    assert (done.returncode, "  warning  rights     not checked: " in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--config", "/nowhere"), "/nowhere"),
+        (("--config", "CONFIG", "--warehouse", "lake"), "--warehouse lake: "),
+        (("--operator", "x"), "write NAMESPACE/SERVICE"),
+    ],
+)
+def test_what_cannot_be_checked_is_one_line(arguments: tuple[str, ...], says: str, config: Path) -> None:
+    done = verb("doctor", *(str(config) if one == "CONFIG" else one for one in arguments))
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert says in done.stderr
+
+
+def fake_kubectl(folder: Path, answer: str, *, code: int = 0) -> Path:
+    """Write a kubectl that notes its arguments and answers so; return where it notes them."""
+    script = folder / "kubectl"
+    script.write_text(f'#!/bin/sh\necho "$@" > {folder}/arguments\n{answer}\nexit {code}\n')
+    script.chmod(0o755)
+    return folder / "arguments"
+
+
+def test_from_elsewhere_it_runs_in_the_controllers_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = Finding(subject="storage", warehouse="main", level=FAILED, message="no", change="so")
+    noted = fake_kubectl(tmp_path, f"echo '{json.dumps([finding.to_json()])}'", code=1)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    done = verb("doctor", "--context", "there", "--operator", "ops/op", "--warehouse", "main")
+    assert noted.read_text().strip() == (
+        f"--context there exec -n ops deploy/op -- compaction-operator doctor --json --warehouse main --config {IN_POD}"
+    )
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == [
+        "warehouse main",
+        "  failed   storage    no",
+        "           change     so",
+        "1 failed, 0 warning, 0 ok",
+    ]
+
+
+def test_what_kubectl_says_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_kubectl(tmp_path, "echo 'deployments.apps is forbidden' >&2", code=1)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    done = verb("doctor")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert (
+        "kubectl exec in compaction-system/compaction-operator answered: deployments.apps is forbidden" in done.stderr
+    )
+
+
+def test_without_kubectl_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    done = verb("doctor")
+    assert (done.returncode, "without it give --config" in done.stderr) == (1, True)
