@@ -16,7 +16,7 @@ from compaction_operator.metastore.partition_specs import PartitionSpecError, pa
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import PartitionState, Problem, TableState
 from compaction_operator.policy.partitions import Filter, unknown_key, wanted
-from compaction_operator.policy.thresholds import due
+from compaction_operator.policy.thresholds import Due, due
 from compaction_operator.policy.timeline import TimelineMeasure
 
 HOUR = timedelta(hours=1)
@@ -44,7 +44,7 @@ class Part:
 
     `files_saved` is how many files less a reader opens afterwards, `bytes` what the compaction reads at most.
     `due` is whether a threshold is exceeded, and `due_since` since when, now if none is. `hours` is for how long
-    readers have been without the compaction, at least `SOON`.
+    readers have been without the compaction, at least `SOON`. `reason` is why it is compacted.
     """
 
     spec: str
@@ -54,6 +54,7 @@ class Part:
     due_since: datetime
     hours: float = SOON
     due: bool = True
+    reason: str = ""
 
     @property
     def benefit(self) -> float:
@@ -68,7 +69,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A compaction that would help, with the reason of its first partition. `seen` is the table's version, hashed.
+    """A compaction that would help. `seen` is the table's version, hashed.
 
     `hudi` are the options for a Hudi table. `weight` is how often the table is read, compared with others. `later` are
     partitions that need such a compaction and do not go with these: they follow with another one.
@@ -76,12 +77,16 @@ class Candidate:
 
     table: str
     type: CompactionType
-    reason: str
     parts: tuple[Part, ...]
     seen: str = ""
     hudi: HudiOptions | None = None
     weight: float = 1.0
     later: tuple[Part, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Why its first partition is compacted."""
+        return self.parts[0].reason
 
     @property
     def files_saved(self) -> int:
@@ -114,7 +119,7 @@ class Candidate:
         return min((*self.parts, *self.later), key=lambda part: part.due_since)
 
 
-_Chosen = tuple[CompactionType, str, Part]
+_Chosen = tuple[CompactionType, Part]
 """What a partition would get: type, reason, gain and cost."""
 
 
@@ -137,12 +142,12 @@ def candidates_of(
     if not table.partitions or table.problem is not None or key_problem(table, filters) is not None:
         return ()
     considered = _due if strategy is Strategy.THRESHOLDS else _best
-    found: defaultdict[CompactionType, list[tuple[str, Part]]] = defaultdict(list)
+    found: defaultdict[CompactionType, list[Part]] = defaultdict(list)
     for one in _wanted(table, partitions, filters, now):
         spec = spec_of(one.name, table.keys)
         if chosen := considered(one, table, _Wait(spec, due_since.get(spec, now), now, late)):
-            type_, reason, part = chosen
-            found[type_].append((reason, part))
+            type_, part = chosen
+            found[type_].append(part)
     seen = hashlib.sha256(table.version.encode()).hexdigest()[:_HASH] if found else ""
     return tuple(_candidate(table, type_, parts, seen) for type_, parts in found.items())
 
@@ -182,7 +187,7 @@ class _Wait:
 def _due(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
     """Return the compaction that a partition needs by its thresholds, None if it needs none."""
     needed = due(one.measure, table.thresholds, aborted_for=one.aborted_for(wait.now))
-    return (needed.type, needed.reason, _part(one, needed.type, wait, due=True)) if needed else None
+    return (needed.type, _part(one, needed.type, wait, needed)) if needed else None
 
 
 def _best(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
@@ -196,22 +201,25 @@ def _best(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None
     if isinstance(found, TimelineMeasure):
         return _due(one, table, wait)
     needed = due(found, table.thresholds, aborted_for=age)
-    best = _part(one, CompactionType.MAJOR, wait, due=needed is not None)
-    alone = replace(found, deltas=0, delta_bytes=0, delete_bytes=0, small_files=0, small_base_files=0)
-    if needed and due(alone, table.thresholds, aborted_for=age):
-        return needed.type, needed.reason, best
-    type_, reason = CompactionType.MAJOR, needed.reason if needed else BELOW
+    type_, best = CompactionType.MAJOR, _part(one, CompactionType.MAJOR, wait, needed)
+    if needed and found.aborted and due(_aborted_alone(found), table.thresholds, aborted_for=age):
+        return type_, best
     if found.base_bytes and found.deltas > 1:  # NB: a minor compaction of one delta finds nothing to merge
-        minor = _part(one, CompactionType.MINOR, wait, due=best.due)
+        minor = _part(one, CompactionType.MINOR, wait, needed)
         presses = best.due and wait.since <= wait.late and minor.benefit > 0
         type_, best = (CompactionType.MINOR, minor) if presses or minor.score > best.score else (type_, best)
-    return (type_, reason, best) if best.due or best.benefit else None
+    return (type_, best) if best.due or best.benefit else None
 
 
-def _part(one: PartitionState, type_: CompactionType, wait: _Wait, *, due: bool) -> Part:
+def _aborted_alone(found: Measure) -> Measure:
+    return replace(found, deltas=0, delta_bytes=0, delete_bytes=0, small_files=0, small_base_files=0)
+
+
+def _part(one: PartitionState, type_: CompactionType, wait: _Wait, needed: Due | None) -> Part:
     files, deletes, size = _gain(one.measure, type_)
     hours = max(SOON, one.loose_for(type_, wait.now) / HOUR)
-    return Part(wait.spec, files, deletes, size, wait.since if due else wait.now, hours, due)
+    since, reason = (wait.since, needed.reason) if needed else (wait.now, BELOW)
+    return Part(wait.spec, files, deletes, size, since, hours, needed is not None, reason)
 
 
 def _gain(found: Measure | TimelineMeasure, type_: CompactionType) -> tuple[int, int, int]:
@@ -232,10 +240,9 @@ def _hudi_gain(found: SliceSizes, type_: CompactionType) -> tuple[int, int, int]
     return found.logs.files, 0, found.logs.bytes + found.base_bytes
 
 
-def _candidate(table: TableState, type_: CompactionType, parts: list[tuple[str, Part]], seen: str) -> Candidate:
-    best = sorted(parts, key=lambda one: (-one[1].score, one[1].spec))
-    every = tuple(part for _, part in best)
-    return Candidate(table.name, type_, best[0][0], every, seen, table.hudi.get(type_), table.weight)
+def _candidate(table: TableState, type_: CompactionType, parts: list[Part], seen: str) -> Candidate:
+    best = tuple(sorted(parts, key=lambda one: (-one.score, one.spec)))
+    return Candidate(table.name, type_, best, seen, table.hudi.get(type_), table.weight)
 
 
 def startable(candidate: Candidate, *, strategy: Strategy, late: datetime) -> Candidate:

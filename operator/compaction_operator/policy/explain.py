@@ -171,7 +171,8 @@ def _due_compaction(place: int, one: Verdict, spec: CompactionPolicySpec, look: 
         due_since=one.due_since,
         first_at=one.due_since + PRESSING * max_delay,
         overdue_at=one.due_since + max_delay,
-        partitions_due=len(whole.parts),
+        partitions=len(whole.parts),
+        partitions_due=sum(part.due for part in whole.parts),
         partitions_taken=len(one.candidate.parts),
     )
 
@@ -182,7 +183,7 @@ def _may_start(one: Verdict, spec: CompactionPolicySpec, look: Look) -> datetime
     rested = max(look.at, resting[1]) if resting else look.at
     if one.hold in (Hold.WINDOW_CLOSED, Hold.MIN_INTERVAL, Hold.BACKING_OFF):
         return open_from(spec.windows, rested)
-    if one.hold is Hold.BUDGET_TOO_SMALL:
+    if one.hold is Hold.BUDGET_TOO_SMALL and one.whole.due:
         return open_from(spec.windows, max(rested, one.due_since + timedelta(seconds=spec.max_delay)))
     if one.hold is Hold.BUDGET_SPENT:
         return next_opening(spec.windows, look.at)

@@ -52,11 +52,19 @@ def _due(one: DueCompaction) -> Iterator[str]:
     deletes = counted(terms.delete_bytes, "byte")
     gain = f"{counted(terms.files_saved, 'file')} saved, {deletes} of delete events merged"
     yield _line("", f"{gain}, {counted(terms.bytes, 'byte')} to read")
-    taken = "" if one.partitions_taken == one.partitions_due else f", {one.partitions_taken} of them fit the budget"
-    yield _line("", f"{counted(one.partitions_due, 'partition')} {'due' if one.due else 'to compact by gain'}{taken}")
+    yield _line("", _share(one))
     if one.due:
         yield _line("", f"due since {_time(one.due_since)}; goes first from {_time(one.first_at)} on")
         yield _line("", f"may exceed the budget from {_time(one.overdue_at)} on")
+
+
+def _share(one: DueCompaction) -> str:
+    """Return how many partitions would gain, how many of them are due, and how many start."""
+    taken = "" if one.partitions_taken == one.partitions else f", {one.partitions_taken} of them fit the budget"
+    if one.partitions_due == one.partitions:
+        return f"{counted(one.partitions, 'partition')} due{taken}"
+    due = f", {one.partitions_due} of them due" if one.partitions_due else ""
+    return f"{counted(one.partitions, 'partition')} to compact by gain{due}{taken}"
 
 
 def _partitions(seen: PartitionsSeen) -> Iterator[str]:

@@ -230,7 +230,7 @@ def test_the_score_is_that_of_the_choice_with_its_terms() -> None:
     look = looked(state(*parts, keys=("n",), weight=4.0), of=policy, due_since={"n=0": since})
     (one,) = why(look, policy).due
     assert (one.type, one.place, one.kept_back_by) == ("Minor", 1, None)
-    assert (one.partitions_due, one.partitions_taken) == (3, 1)
+    assert (one.partitions, one.partitions_due, one.partitions_taken) == (3, 3, 1)
     assert one.terms.model_dump() == {
         "files_saved": 30,
         "delete_bytes": 0,

@@ -7,7 +7,7 @@ import pytest
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import Partitions, Strategy, Thresholds
-from compaction_operator.policy.candidates import Candidate, candidates_of, startable
+from compaction_operator.policy.candidates import BELOW, Candidate, candidates_of, startable
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import PartitionState, TableState, remembered
 from compaction_operator.policy.pace import ahead_of_pace
@@ -120,8 +120,10 @@ def test_a_partition_that_presses_goes_first_however_little_readers_gain() -> No
     good, due = partition("n=1", delta_files=400), partition("n=2", deltas=11, delta_files=11)
     (one,) = found(good, due, n_2=17 * HOUR)
     assert [part.spec for part in one.parts] == ["n=1"]
+    assert one.reason == BELOW
     (one,) = found(good, due, n_2=18 * HOUR)
     assert [part.spec for part in one.parts] == ["n=2", "n=1"]
+    assert one.reason == "11 deltas > 10"
 
 
 def test_what_is_left_for_later_still_counts_as_due() -> None:
