@@ -19,10 +19,10 @@ from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.policies.decide import Plan, hours, plan
 from compaction_operator.controller.policies.manifest import compaction_manifest
 from compaction_operator.controller.policies.standing import Created, Known, past_of, table_of
+from compaction_operator.policy.candidates import PRESSING
 from compaction_operator.policy.choice import Hold, Past, Usage, Verdict, failures
 from compaction_operator.policy.memory import Memory, PartitionState, TableState, remembered
 from compaction_operator.policy.naming import compaction_name
-from compaction_operator.policy.ranking import PRESSING
 
 WAITS = (Hold.WINDOW_CLOSED, Hold.MAX_CONCURRENT, Hold.UNFINISHED, Hold.BACKING_OFF, Hold.MIN_INTERVAL)
 """What may keep a table back that has waited for `maxDelay`. The budget may not."""

@@ -39,7 +39,10 @@ class Verdict(StrEnum):
 
 
 class Terms(ReadModel):
-    """The terms of a score: weight * benefit * hours / cost. Benefit and cost follow from the numbers before them."""
+    """The terms of a score: weight * benefit * hours * urgency / cost.
+
+    Benefit and cost follow from the numbers before them.
+    """
 
     files_saved: int
     delete_bytes: int
@@ -47,6 +50,7 @@ class Terms(ReadModel):
     benefit: float
     cost: float
     hours: float
+    urgency: float = 1.0
     weight: float
 
 

@@ -26,8 +26,12 @@ MAX_CHARACTERS = 16_384
 """Limits of a TableCompaction. What exceeds them comes with the table's next compaction."""
 DELETE_UNIT = 1024**2
 COST_UNIT = 16 * 1024**2
-SOON = 1 / 6
-"""Hours that count at least: all that was listed for the first time is ranked by benefit and cost alone."""
+SOON = 3.0
+"""Hours to come that count beside those that have passed: readers gain from then on, and a large gain need not wait."""
+PRESSING = 0.9
+"""Share of `max_delay` after which a due table goes before those with a higher score, within the budget."""
+URGENT = 3
+"""How steeply a score rises on the way there."""
 AS_GOOD = 0.5
 """With the best partition of a table go those with at least this share of its score."""
 
@@ -44,7 +48,8 @@ class Part:
 
     `files_saved` is how many files less a reader opens afterwards, `bytes` what the compaction reads at most.
     `due` is whether a threshold is exceeded, and `due_since` since when, now if none is. `hours` is for how long
-    readers have been without the compaction, at least `SOON`. `reason` is why it is compacted.
+    readers have been without the compaction, and `SOON`. `reason` is why it is compacted, and `urgency` what its
+    score is multiplied by, as it has to start within `max_delay`.
     """
 
     spec: str
@@ -55,6 +60,7 @@ class Part:
     hours: float = SOON
     due: bool = True
     reason: str = ""
+    urgency: float = 1.0
 
     @property
     def benefit(self) -> float:
@@ -64,7 +70,7 @@ class Part:
     @property
     def score(self) -> float:
         """The score of this partition alone, if its table weighs 1."""
-        return self.benefit * self.hours / (1 + self.bytes / COST_UNIT)
+        return self.benefit * self.hours * self.urgency / (1 + self.bytes / COST_UNIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +189,15 @@ class _Wait:
     now: datetime
     late: datetime
 
+    @property
+    def urgency(self) -> float:
+        """How much more a due partition counts the nearer it is to pressing: `1 + 3 u / (1 - u)`.
+
+        `u` is the share of `max_delay` for which it has been due, up to `PRESSING`.
+        """
+        share = PRESSING * min(1.0, (self.now - self.since) / (self.now - self.late))
+        return 1 + URGENT * share / (1 - share)
+
 
 def _due(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
     """Return the compaction that a partition needs by its thresholds, None if it needs none."""
@@ -217,9 +232,10 @@ def _aborted_alone(found: Measure) -> Measure:
 
 def _part(one: PartitionState, type_: CompactionType, wait: _Wait, needed: Due | None) -> Part:
     files, deletes, size = _gain(one.measure, type_)
-    hours = max(SOON, one.loose_for(type_, wait.now) / HOUR)
-    since, reason = (wait.since, needed.reason) if needed else (wait.now, BELOW)
-    return Part(wait.spec, files, deletes, size, since, hours, needed is not None, reason)
+    hours = SOON + one.loose_for(type_, wait.now) / HOUR
+    if needed is None:
+        return Part(wait.spec, files, deletes, size, wait.now, hours, due=False, reason=BELOW)
+    return Part(wait.spec, files, deletes, size, wait.since, hours, True, needed.reason, wait.urgency)
 
 
 def _gain(found: Measure | TimelineMeasure, type_: CompactionType) -> tuple[int, int, int]:

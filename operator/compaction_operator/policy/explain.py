@@ -19,11 +19,11 @@ from compaction_operator.api.why import (
 )
 from compaction_operator.api.why import Verdict as Word
 from compaction_operator.metastore.partition_specs import values_of
-from compaction_operator.policy.candidates import key_problem
+from compaction_operator.policy.candidates import PRESSING, key_problem
 from compaction_operator.policy.choice import MEANING, Hold, Past, Verdict, rest
 from compaction_operator.policy.memory import Memory, PartitionState, TableState
 from compaction_operator.policy.partitions import Filter, parse_filter, unwanted_by
-from compaction_operator.policy.ranking import PRESSING, score
+from compaction_operator.policy.ranking import score
 from compaction_operator.policy.selection import matching
 from compaction_operator.policy.thresholds import Due, checks, due
 from compaction_operator.policy.windows import next_opening, open_from
@@ -158,6 +158,7 @@ def _due_compaction(place: int, one: Verdict, spec: CompactionPolicySpec, look: 
         benefit=round(found.benefit, 2),
         cost=round(found.cost, 2),
         hours=round(found.hours, 2),
+        urgency=round(found.urgency, 2),
         weight=found.weight,
     )
     return DueCompaction(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.model import counted
 from compaction_operator.api.why import DueCompaction, Explanation, Number, PartitionNumbers, PartitionsSeen, Verdict
+from compaction_operator.policy.ranking import Score
 
 _WORDS = {
     Verdict.PICKED: "picked",
@@ -47,7 +48,7 @@ def _details(one: Explanation) -> Iterator[str]:
 
 def _due(one: DueCompaction) -> Iterator[str]:
     terms, state = one.terms, one.kept_back_by or "starts"
-    formula = f"{terms.weight:g} weight * {terms.benefit:g} benefit * {terms.hours:g} hours / {terms.cost:g} cost"
+    formula = Score(terms.weight, terms.benefit, terms.hours, terms.urgency, terms.cost)
     yield _line(one.type.lower(), f"place {one.place}, {state}; score {one.score:g} = {formula}")
     deletes = counted(terms.delete_bytes, "byte")
     gain = f"{counted(terms.files_saved, 'file')} saved, {deletes} of delete events merged"

@@ -71,7 +71,7 @@ def test_what_saves_more_files_for_its_bytes_comes_first() -> None:
 
 
 def test_what_waits_overtakes_what_is_new_and_goes_first_after_its_maximum() -> None:
-    old, late = candidate("old", files=10, hours=2.0), candidate("late", files=1, waited=21 * HOUR)
+    old, late = candidate("old", files=10, hours=2.0), candidate("late", files=1, waited=22 * HOUR)
     verdicts = choose([candidate("new", files=15), old, late], standing(), spec(), NOON)
     assert [one.candidate.table for one in verdicts] == ["late", "old", "new"]
 
@@ -238,7 +238,7 @@ def test_what_found_nothing_is_kept_for_each_partition_until_the_table_is_writte
 
 def test_by_gain_nothing_starts_that_does_not_press_before_all_tables_are_read() -> None:
     """The first tables could take the budget of the whole day."""
-    found = [candidate("a.a"), candidate("a.b", waited=21 * HOUR)]
+    found = [candidate("a.a"), candidate("a.b", waited=22 * HOUR)]
     assert holds(*found, on=standing(incomplete=True)) == {"a.a": Hold.FIRST_LOOK, "a.b": None}
 
 

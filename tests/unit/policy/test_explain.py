@@ -237,11 +237,12 @@ def test_the_score_is_that_of_the_choice_with_its_terms() -> None:
         "bytes": 33,
         "benefit": 30.0,
         "cost": 1.0,
-        "hours": 6.0,
+        "hours": 9.0,
+        "urgency": 1.0,
         "weight": 4.0,
     }
-    assert one.score == round(look.verdicts[0].score, 2) == 720.0
-    assert (one.due_since, one.first_at, one.overdue_at) == (since, NOON + 14.4 * HOUR, NOON + 18 * HOUR)
+    assert one.score == round(look.verdicts[0].score, 2) == 1080.0
+    assert (one.due_since, one.first_at, one.overdue_at) == (since, NOON + 15.6 * HOUR, NOON + 18 * HOUR)
 
 
 def test_a_table_below_the_thresholds_has_a_place_by_gain() -> None:
@@ -373,10 +374,10 @@ analytics/nightly (warehouse main): due, but kept back (WindowClosed)
   policy      MetastoreUnavailable: connection refused
   unfinished  TableCompaction analytics/by-hand, Running
   may start   2026-01-01T22:00:00Z at the earliest
-  minor       place 1, WindowClosed; score 20 = 1 weight * 10 benefit * 2 hours / 1 cost
+  minor       place 1, WindowClosed; score 50 = 1 weight * 10 benefit * 5 hours * 1 urgency / 1 cost
               10 files saved, 0 bytes of delete events merged, 11 bytes to read
               1 partition due
-              due since 2026-01-01T12:00:00Z; goes first from 2026-01-02T08:24:00Z on
+              due since 2026-01-01T12:00:00Z; goes first from 2026-01-02T09:36:00Z on
               may exceed the budget from 2026-01-02T12:00:00Z on
   partitions  1 with something to merge, 1 of them selected, 1 due
               the table: due, minor: 11 deltas > 10

@@ -136,8 +136,26 @@ def test_what_is_left_for_later_still_counts_as_due() -> None:
 def test_the_score_is_weight_times_benefit_times_hours_by_cost() -> None:
     (one,) = found(partition("n=1", since=2 * HOUR), partition("n=2", since=4 * HOUR), weight=3.0)
     got = score(one)
-    assert (got.weight, got.benefit, got.hours) == (3.0, 6.0, 3.0)
-    assert got.value == pytest.approx(3 * 6 * 3 / (1 + 8 / 16))
+    assert (got.weight, got.benefit, got.hours) == (3.0, 6.0, 6.0)
+    assert got.value == pytest.approx(3 * 6 * 6 / (1 + 8 / 16))
+
+
+def test_what_is_due_gets_urgent_on_its_way_to_max_delay() -> None:
+    """So that large ones do not start together at its end. What is not due has no time in which it must start."""
+    due = partition(deltas=11, delta_files=11)
+    urgency = [score(*found(due, _=hours * HOUR)).urgency for hours in (0, 9, 18, 30)]
+    assert urgency == pytest.approx([1, 1 + 3 * 0.45 / 0.55, 28, 28])
+    assert score(*found(partition(), _=9 * HOUR)).urgency == 1
+    (worse,) = found(due, _=9 * HOUR)
+    assert score(worse).value == pytest.approx(worse.parts[0].score)
+
+
+def test_a_partition_that_is_urgent_takes_the_place_of_a_better_one() -> None:
+    good, due = partition("n=1", delta_files=60), partition("n=2", deltas=11, delta_files=11)
+    (one,) = found(good, due)
+    assert [part.spec for part in one.parts] == ["n=1"]
+    (one,) = found(good, due, n_2=17 * HOUR)
+    assert [part.spec for part in one.parts] == ["n=2"]
 
 
 def test_the_hours_begin_again_with_a_compaction_and_not_with_a_write() -> None:

@@ -8,13 +8,12 @@ from datetime import datetime, timedelta
 from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus, Partitions, Strategy
 from compaction_operator.controller.kube.times import known_time
 from compaction_operator.controller.policies.standing import Created, Known
-from compaction_operator.policy.candidates import Candidate, candidates_of, key_problem, startable
+from compaction_operator.policy.candidates import PRESSING, Candidate, candidates_of, key_problem, startable
 from compaction_operator.policy.choice import Past, Standing, Usage, Verdict, choose, is_paced, untried, waits_since
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.memory import Memory, Problem, TableState
 from compaction_operator.policy.pace import PERIOD, ahead_of_pace
 from compaction_operator.policy.partitions import Filter, FilterError, parse_filter
-from compaction_operator.policy.ranking import PRESSING
 from compaction_operator.policy.windows import UnknownTimeZoneError, next_opening, opened
 
 FIRST_LOOK = timedelta(hours=1)

@@ -23,6 +23,7 @@ from compaction_operator.controller.policies.decide import Hours, Plan
 from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.choice import MEANING, Hold, Outcome, Verdict
 from compaction_operator.policy.memory import Memory
+from compaction_operator.policy.ranking import score
 
 READY = "Ready"
 ACTIVE = "Active"
@@ -107,6 +108,7 @@ def _line(one: Verdict) -> NextTable:
         type=found.type,
         partitions=len(found.parts),
         score=f"{one.score:.2f}",
+        terms=str(score(one.whole)),
         reason=found.reason,
         due_since=rfc3339_seconds(one.due_since),
         due_longest=one.whole.due_longest.spec,
