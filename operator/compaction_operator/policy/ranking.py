@@ -7,11 +7,12 @@
 
 A file that need not be opened and a MiB of delete events that need not be merged count the same: each is about one
 request of a reader. The cost begins at 1 for the start of a Job. `hours` are those since the last compaction of the
-type, and three to come: what readers have opened in vain grows with the benefit and with the time for which they pay it. To compact when
-that has grown to a price, the same for all tables, is the best that a budget allows if writes come evenly (the rule of
-the economic order quantity). The budget makes the price: the highest score starts first. What is due has to start
-within `max_delay` whatever its score. The urgency spreads these starts: large ones that are due at the same time would
-else come together at the end, and keep all others waiting.
+type, and three to come: what readers have opened in vain grows with the benefit and with the time for which they pay
+it. To compact when that has grown to a price, the same for all tables, is the best that a budget allows if writes come
+evenly (the rule of the economic order quantity). The budget makes the price: the highest score starts first.
+
+What is due has to start within `max_delay` whatever its score. The urgency spreads these starts: large ones that are
+due at the same time would else come together at the end, and keep all others waiting.
 """
 
 import math
