@@ -1,6 +1,7 @@
 """Candidates: the compactions that would help now, at most one of each type for a table."""
 
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,8 @@ PRESSING = 0.9
 """Share of `max_delay` after which a due table goes before those with a higher score, within the budget."""
 URGENT = 3
 """How steeply a score rises on the way there."""
+SMALL = 1 / 48
+"""Share of a budget above which a partition is less urgent: large ones keep all others waiting, so few go early."""
 AS_GOOD = 0.5
 """With the best partition of a table go those with at least this share of its score."""
 
@@ -138,12 +141,13 @@ def candidates_of(
     strategy: Strategy = Strategy.THRESHOLDS,
     due_since: Mapping[str, datetime] = MappingProxyType({}),
     late: datetime = NEVER,
+    budget: float = math.inf,
 ) -> tuple[Candidate, ...]:
     """Return a table's candidates with all partitions that are due, those first from which readers gain most.
 
     By gain, partitions from which readers gain belong to them whether due or not. `filters` are those of `partitions`,
     parsed. `due_since` says by spec since when partitions are due; the others are due from now on. What is due since
-    `late` or earlier presses.
+    `late` or earlier presses. `budget` are the bytes of a window.
     """
     if not table.partitions or table.problem is not None or key_problem(table, filters) is not None:
         return ()
@@ -151,7 +155,7 @@ def candidates_of(
     found: defaultdict[CompactionType, list[Part]] = defaultdict(list)
     for one in _wanted(table, partitions, filters, now):
         spec = spec_of(one.name, table.keys)
-        if chosen := considered(one, table, _Wait(spec, due_since.get(spec, now), now, late)):
+        if chosen := considered(one, table, _Wait(spec, due_since.get(spec, now), now, late, budget)):
             type_, part = chosen
             found[type_].append(part)
     seen = hashlib.sha256(table.version.encode()).hexdigest()[:_HASH] if found else ""
@@ -182,21 +186,23 @@ def _wanted(
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """A partition's spec, since when it is due if it is, now, and since when it has to be due to press."""
+    """A partition's spec, since when it is due if it is, now, since when it has to be due to press, and the budget."""
 
     spec: str
     since: datetime
     now: datetime
     late: datetime
+    budget: float
 
-    @property
-    def urgency(self) -> float:
-        """How much more a due partition counts the nearer it is to pressing: `1 + 3 u / (1 - u)`.
+    def urgency(self, size: int) -> float:
+        """How much more a due partition of a size counts the nearer it is to pressing: `1 + 3 s u / (1 - u)`.
 
-        `u` is the share of `max_delay` for which it has been due, up to `PRESSING`.
+        `u` is the share of `max_delay` for which it has been due, up to `PRESSING`. `s` is 1 for small ones, and falls
+        with the size of others.
         """
         share = PRESSING * min(1.0, (self.now - self.since) / (self.now - self.late))
-        return 1 + URGENT * share / (1 - share)
+        small = min(1.0, SMALL * self.budget / size) if size else 1.0
+        return 1 + URGENT * small * share / (1 - share)
 
 
 def _due(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
@@ -235,7 +241,7 @@ def _part(one: PartitionState, type_: CompactionType, wait: _Wait, needed: Due |
     hours = SOON + one.loose_for(type_, wait.now) / HOUR
     if needed is None:
         return Part(wait.spec, files, deletes, size, wait.now, hours, due=False, reason=BELOW)
-    return Part(wait.spec, files, deletes, size, wait.since, hours, True, needed.reason, wait.urgency)
+    return Part(wait.spec, files, deletes, size, wait.since, hours, True, needed.reason, wait.urgency(size))
 
 
 def _gain(found: Measure | TimelineMeasure, type_: CompactionType) -> tuple[int, int, int]:

@@ -2,7 +2,7 @@
 
     benefit = files saved + MiB of delete events
     cost    = 1 + bytes / 16 MiB
-    urgency = 1 + 3 u / (1 - u), where u is the share of max_delay for which it has been due, at most 0.9
+    urgency = 1 + 3 s u / (1 - u)
     score   = weight * benefit * hours * urgency / cost
 
 A file that need not be opened and a MiB of delete events that need not be merged count the same: each is about one
@@ -11,8 +11,9 @@ type, and three to come: what readers have opened in vain grows with the benefit
 it. To compact when that has grown to a price, the same for all tables, is the best that a budget allows if writes come
 evenly (the rule of the economic order quantity). The budget makes the price: the highest score starts first.
 
-What is due has to start within `max_delay` whatever its score. The urgency spreads these starts: large ones that are
-due at the same time would else come together at the end, and keep all others waiting.
+What is due has to start within `max_delay` whatever its score. The urgency spreads these starts: they would else come
+together at the end. `u` is the share of `max_delay` for which a partition has been due, at most 0.9, and `s` is 1 up to
+a 48th of the budget and falls with the size of larger ones: these keep all others waiting, so few should go early.
 """
 
 import math

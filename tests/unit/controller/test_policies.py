@@ -16,7 +16,7 @@ from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.policies.decide import hours, plan, restored
 from compaction_operator.controller.policies.standing import Created, Known
 from compaction_operator.hudi import LogSizes, SliceSizes
-from compaction_operator.policy.choice import Usage
+from compaction_operator.policy.choice import Hold, Outcome, Past, Usage
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import Memory, PartitionState, Problem, Round, TableState
 from compaction_operator.policy.timeline import TimelineMeasure
@@ -389,6 +389,21 @@ def test_a_compaction_that_the_watch_has_not_brought_counts_for_its_database() -
     new = [Created("sales.a", NOON, 5, 50), Created("sales.b", NOON, 6, 60), Created("hr.c", NOON, 7, 70)]
     found = Known((), {}, frozenset()).of_databases(new, NOON)
     assert found == {"sales": Usage(2, 11, 110), "hr": Usage(1, 7, 70)}
+
+
+def test_what_found_nothing_in_a_partition_lets_another_one_start() -> None:
+    parts = tuple(PartitionState(f"day={day}", 100, DELTAS) for day in (1, 2))
+    table = replace(state("sales.orders"), keys=("day",), partitions=parts)
+    spec = read_policy(policy_raw(minInterval="1h")).spec
+    when, alone = hours(spec, NOON), Known((), {}, frozenset())
+    (first,) = plan(spec, memory(table), alone, created=(), when=when, now=NOON).verdicts
+    long_ago = NOON - timedelta(hours=2)
+    nothing = Past("one", "sales.orders", first.candidate.type, long_ago, long_ago, Outcome.NOTHING, 0)
+    nothing = replace(nothing, partitions=("day=1",), seen=first.candidate.seen)
+    known = Known((), {"sales.orders": [nothing]}, frozenset())
+    decision = plan(spec, memory(table), known, created=(), when=when, now=NOON)
+    found = {one.candidate.parts[0].spec: one.hold for one in decision.verdicts}
+    assert found == {"day=1": Hold.NOTHING_GAINED, "day=2": None}
 
 
 def test_the_bytes_of_a_compaction_that_the_watch_has_not_brought_count() -> None:

@@ -251,6 +251,7 @@ def test_a_table_below_the_thresholds_has_a_place_by_gain() -> None:
     assert (found.verdict, found.reason) == ("NotDue", "BelowThresholds")
     assert found.message.endswith("deltas 10 of 10; by gain it has place 1 (BudgetTooSmall)")
     assert "due since" not in "\n".join(lines_of([found]))
+    assert (found.may_start, found.due[0].partitions, found.due[0].partitions_due) == (None, 1, 0)
     enough = policy.model_copy(update={"bytes_per_window": 100})
     assert why(looked(state(TEN), of=enough), enough).verdict == "Picked"
 

@@ -1,5 +1,6 @@
 """What is compacted by gain: which partitions and types, for how long readers have paid, and at which pace."""
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -43,11 +44,13 @@ def partition(name: str = "", *, since: timedelta = HOUR, **changes: int) -> Par
     return PartitionState(name, 0, replace(PLAIN, **changes), None, NOON - since, NOON - since)
 
 
-def found(*partitions: PartitionState, weight: float = 1.0, **waited: timedelta) -> tuple[Candidate, ...]:
+def found(
+    *partitions: PartitionState, weight: float = 1.0, budget: float = math.inf, **waited: timedelta
+) -> tuple[Candidate, ...]:
     """What may start by gain, if partitions (`_` is the table) have been due for that long: 18 hours press."""
     due = {name.replace("_", "=").strip("="): NOON - time for name, time in waited.items()}
     of, gain, late = table(*partitions, weight=weight), Strategy.GAIN, NOON - 18 * HOUR
-    all_ = candidates_of(of, Partitions(), (), NOON, strategy=gain, due_since=due, late=late)
+    all_ = candidates_of(of, Partitions(), (), NOON, strategy=gain, due_since=due, late=late, budget=budget)
     return tuple(startable(one, strategy=gain, late=late) for one in all_)
 
 
@@ -146,6 +149,8 @@ def test_what_is_due_gets_urgent_on_its_way_to_max_delay() -> None:
     urgency = [score(*found(due, _=hours * HOUR)).urgency for hours in (0, 9, 18, 30)]
     assert urgency == pytest.approx([1, 1 + 3 * 0.45 / 0.55, 28, 28])
     assert score(*found(partition(), _=9 * HOUR)).urgency == 1
+    at_half = [score(*found(due, budget=MIB * mib, _=9 * HOUR)).urgency for mib in (48 * 4, 48 * 2, 48)]
+    assert at_half == pytest.approx([1 + 3 * 0.45 / 0.55 / times for times in (1, 2, 4)])
     (worse,) = found(due, _=9 * HOUR)
     assert score(worse).value == pytest.approx(worse.parts[0].score)
 

@@ -1,5 +1,6 @@
 """The decision of one policy after a look: which compactions start, and which old ones are deleted. Pure."""
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -138,7 +139,10 @@ def _candidates(
     now: datetime,
 ) -> tuple[Candidate, ...]:
     since, late = waits.get(state.name, {}), _late(spec, now)
-    return candidates_of(state, spec.partitions, filters, now, strategy=spec.strategy, due_since=since, late=late)
+    budget = math.inf if spec.bytes_per_window is None else spec.bytes_per_window
+    return candidates_of(
+        state, spec.partitions, filters, now, strategy=spec.strategy, due_since=since, late=late, budget=budget
+    )
 
 
 def _late(spec: CompactionPolicySpec, now: datetime) -> datetime:
