@@ -71,9 +71,14 @@ class Part:
         return self.files_saved + self.delete_bytes / DELETE_UNIT
 
     @property
+    def worth(self) -> float:
+        """What readers gain for the cost, however urgent it is."""
+        return self.benefit * self.hours / (1 + self.bytes / COST_UNIT)
+
+    @property
     def score(self) -> float:
         """The score of this partition alone, if its table weighs 1."""
-        return self.benefit * self.hours * self.urgency / (1 + self.bytes / COST_UNIT)
+        return self.worth * self.urgency
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +233,7 @@ def _best(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None
     if found.base_bytes and found.deltas > 1:  # NB: a minor compaction of one delta finds nothing to merge
         minor = _part(one, CompactionType.MINOR, wait, needed)
         presses = best.due and wait.since <= wait.late and minor.benefit > 0
-        type_, best = (CompactionType.MINOR, minor) if presses or minor.score > best.score else (type_, best)
+        type_, best = (CompactionType.MINOR, minor) if presses or minor.worth > best.worth else (type_, best)
     return (type_, best) if best.due or best.benefit else None
 
 
