@@ -155,6 +155,12 @@ def test_what_is_due_gets_urgent_on_its_way_to_max_delay() -> None:
     assert score(worse).value == pytest.approx(worse.parts[0].score)
 
 
+def test_the_type_does_not_depend_on_urgency() -> None:
+    """A major compaction is larger, so less urgent: from this alone no minor one follows."""
+    deletes = partition(deltas=11, delta_files=11, delete_bytes=100 * MIB, delta_bytes=104 * MIB)
+    assert [one.type for one in found(deletes, budget=48 * 104 * MIB, _=17 * HOUR)] == [CompactionType.MAJOR]
+
+
 def test_a_partition_that_is_urgent_takes_the_place_of_a_better_one() -> None:
     good, due = partition("n=1", delta_files=60), partition("n=2", deltas=11, delta_files=11)
     (one,) = found(good, due)
