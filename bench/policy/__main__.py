@@ -13,17 +13,18 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from bench.policy import arms
 from bench.policy.fleet import Shape, make_fleet
 from bench.policy.loop import Limits
-from bench.policy.oracle import Outcomes, outcomes, reached
+from bench.policy.oracle import bound, outcomes, reached
 from bench.policy.report import (
     BLIND,
     FIXED,
+    FREE,
     ORACLE,
     TARGETS,
     WEIGHTED,
@@ -63,23 +64,32 @@ def compared(pool: Executor, shape: Shape, *, shares: Sequence[float], names: Se
 
     A budget is a share of what fixed thresholds take without one.
     """
-    known = pool.submit(outcomes, make_fleet(shape))
     whole = pool.submit(arms.needed, shape).result() / shape.days
     limits = [Limits(slots=max(4, shape.tables // 5), bytes=share * whole) for share in shares]
     played = [{name: pool.submit(arms.played, name, shape, one) for name in names} for one in limits]
+    oracles = pool.submit(foreseen, shape, [one.bytes for one in limits]).result()
     return [
-        {"share": share, **_point(shape, one, found, known.result())}
-        for share, one, found in zip(shares, limits, played, strict=True)
+        {"share": share, **_point(shape, one, {name: arm.result() for name, arm in found.items()} | known)}
+        for share, one, found, known in zip(shares, limits, played, oracles, strict=True)
     ]
 
 
-def _point(
-    shape: Shape, limits: Limits, played: Mapping[str, Future[dict[str, Any]]], known: Outcomes
-) -> dict[str, Any]:
+def foreseen(shape: Shape, budgets: Sequence[float]) -> list[dict[str, dict[str, Any]]]:
+    """Return what the oracles reach with so many bytes a day."""
     fleet = make_fleet(shape)
-    found = {name: one.result() for name, one in played.items()}
-    for name, blind in ((ORACLE, False), (BLIND, True)):
-        found[name] = oracle_figures(fleet, *reached(known, limits.bytes * shape.days, blind=blind))
+    kept, free = outcomes(fleet, max_delay=arms.MAX_DELAY_TICKS), outcomes(fleet)
+    return [
+        {
+            ORACLE: oracle_figures(fleet, *bound(kept, one)),
+            FREE: oracle_figures(fleet, *reached(free, one * shape.days)),
+            BLIND: oracle_figures(fleet, *reached(free, one * shape.days, blind=True)),
+        }
+        for one in budgets
+    ]
+
+
+def _point(shape: Shape, limits: Limits, found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    fleet = make_fleet(shape)
     return {
         "fleet": vars(shape) | {"writes": len(fleet.writes.tick), "partitions": len(fleet.partitions.table)},
         "budget_gib_a_day": round(limits.bytes / 1024**3, 1),

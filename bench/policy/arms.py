@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from bench.policy.fixed import FixedThresholds
-from bench.policy.fleet import Fleet, Floats, Shape, make_fleet
+from bench.policy.fleet import TICKS_A_DAY, Fleet, Floats, Shape, make_fleet
 from bench.policy.loop import Limits, play
 from bench.policy.ours import OurPolicy
 from bench.policy.report import FIXED, GAIN, THRESHOLDS, WEIGHTED, figures, waits
@@ -14,6 +14,7 @@ from bench.policy.state import State
 
 ALL = (FIXED, THRESHOLDS, GAIN, WEIGHTED)
 MAX_DELAY = "168h"
+MAX_DELAY_TICKS = 7 * TICKS_A_DAY
 SPEC: dict[str, Any] = {"maxDelay": MAX_DELAY, "minInterval": "10m"}
 """What the policies have in their spec beside slots and budget."""
 UNLIMITED = 10.0**18

@@ -18,11 +18,11 @@ from compaction_operator.controller.kube.resources import Compaction, read_compa
 from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.policies.decide import Plan, hours, plan
 from compaction_operator.controller.policies.manifest import compaction_manifest
-from compaction_operator.controller.policies.standing import Known, past_of, table_of
+from compaction_operator.controller.policies.standing import Created, Known, past_of, table_of
+from compaction_operator.policy.candidates import PRESSING
 from compaction_operator.policy.choice import Hold, Past, Usage, Verdict, failures
 from compaction_operator.policy.memory import Memory, PartitionState, TableState, remembered
 from compaction_operator.policy.naming import compaction_name
-from compaction_operator.policy.ranking import PRESSING
 
 WAITS = (Hold.WINDOW_CLOSED, Hold.MAX_CONCURRENT, Hold.UNFINISHED, Hold.BACKING_OFF, Hold.MIN_INTERVAL)
 """What may keep a table back that has waited for `maxDelay`. The budget may not."""
@@ -83,7 +83,7 @@ class Recorded(Known):
         """Return what has started, with its bytes."""
         return self.record
 
-    def of_databases(self, created: Collection[str], since: datetime) -> dict[str, Usage]:
+    def of_databases(self, created: Collection[Created], since: datetime) -> dict[str, Usage]:
         """Return what the one database has."""
         return {DATABASE: Usage(self.running + len(created), self.used(since))}
 

@@ -192,7 +192,7 @@ class KeptBack(ReadModel):
 
 
 class NextTable(ReadModel):
-    """A table that is due: its score with the terms of the formula, and what keeps it back, if anything.
+    """A table that would gain: its score with the terms of the formula, and what keeps it back, if anything.
 
     `due_longest` is the spec of the partition that has been due for the longest time, '' for an unpartitioned table;
     `due_since` is that time.
@@ -202,6 +202,7 @@ class NextTable(ReadModel):
     type: CompactionType
     partitions: int
     score: str
+    terms: str = ""
     reason: Message
     due_since: str
     due_longest: str = ""

@@ -39,7 +39,10 @@ class Verdict(StrEnum):
 
 
 class Terms(ReadModel):
-    """The terms of a score: weight * benefit * hours / cost. Benefit and cost follow from the numbers before them."""
+    """The terms of a score: weight * benefit * hours * urgency / cost.
+
+    Benefit and cost follow from the numbers before them.
+    """
 
     files_saved: int
     delete_bytes: int
@@ -47,6 +50,7 @@ class Terms(ReadModel):
     benefit: float
     cost: float
     hours: float
+    urgency: float = 1.0
     weight: float
 
 
@@ -55,7 +59,8 @@ class DueCompaction(ReadModel):
 
     - `due` is whether a partition exceeds a threshold; a policy by gain also starts others.
     - `place` is its place among all that would help, from 1.
-    - `partitions_taken` are those of the `partitions_due` that it has, or would have: the budget may limit them.
+    - `partitions` would gain, `partitions_due` of them exceed a threshold, and `partitions_taken` of them start, or
+      would: the budget may limit them.
     - `kept_back_by` is None if it was to start. `may_start` is when that no longer keeps it back, if that is known.
     - From `first_at` on it goes before all others, and from `overdue_at` on whatever the budget.
     """
@@ -70,6 +75,7 @@ class DueCompaction(ReadModel):
     due_since: Moment
     first_at: Moment
     overdue_at: Moment
+    partitions: int
     partitions_due: int
     partitions_taken: int
 

@@ -15,7 +15,8 @@ from compaction_operator.api.policy import READY
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy, Resource
-from compaction_operator.controller.kube.times import Clock, parse_time
+from compaction_operator.controller.kube.times import Clock, known_time
+from compaction_operator.policy.choice import Hold
 
 PREFIX = "compaction_operator"
 
@@ -138,6 +139,10 @@ def _counts(policy: Policy) -> Mapping[str, int]:
 
 
 def _due_for(policy: Policy, now: datetime) -> float:
-    """Return the seconds since when the first of `status.next` is due. NB: what is overdue comes first in that list."""
-    due = [parse_time(one.due_since) for one in policy.status.next]
+    """Return the seconds since when the first of `status.next` is due. NB: what is overdue comes first in that list.
+
+    What the last compaction found nothing to do about waits for the next write, however long that takes.
+    """
+    waiting = (one for one in policy.status.next if one.kept_back_by != Hold.NOTHING_GAINED)
+    due = [since for one in waiting if (since := known_time(one.due_since))]
     return (now - min(due)).total_seconds() if due else 0.0

@@ -1,6 +1,7 @@
 """Candidates: the compactions that would help now, at most one of each type for a table."""
 
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from compaction_operator.metastore.partition_specs import PartitionSpecError, pa
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import PartitionState, Problem, TableState
 from compaction_operator.policy.partitions import Filter, unknown_key, wanted
-from compaction_operator.policy.thresholds import due
+from compaction_operator.policy.thresholds import Due, due
 from compaction_operator.policy.timeline import TimelineMeasure
 
 HOUR = timedelta(hours=1)
@@ -26,8 +27,14 @@ MAX_CHARACTERS = 16_384
 """Limits of a TableCompaction. What exceeds them comes with the table's next compaction."""
 DELETE_UNIT = 1024**2
 COST_UNIT = 16 * 1024**2
-SOON = 1 / 6
-"""Hours that count at least: all that was listed for the first time is ranked by benefit and cost alone."""
+SOON = 3.0
+"""Hours to come that count beside those that have passed: readers gain from then on, and a large gain need not wait."""
+PRESSING = 0.9
+"""Share of `max_delay` after which a due table goes before those with a higher score, within the budget."""
+URGENT = 3
+"""How steeply a score rises on the way there."""
+SMALL = 1 / 48
+"""Share of a budget above which a partition is less urgent: large ones keep all others waiting, so few go early."""
 AS_GOOD = 0.5
 """With the best partition of a table go those with at least this share of its score."""
 
@@ -44,7 +51,8 @@ class Part:
 
     `files_saved` is how many files less a reader opens afterwards, `bytes` what the compaction reads at most.
     `due` is whether a threshold is exceeded, and `due_since` since when, now if none is. `hours` is for how long
-    readers have been without the compaction, at least `SOON`.
+    readers have been without the compaction, and `SOON`. `reason` is why it is compacted, and `urgency` what its
+    score is multiplied by, as it has to start within `max_delay`.
     """
 
     spec: str
@@ -54,6 +62,8 @@ class Part:
     due_since: datetime
     hours: float = SOON
     due: bool = True
+    reason: str = ""
+    urgency: float = 1.0
 
     @property
     def benefit(self) -> float:
@@ -61,14 +71,19 @@ class Part:
         return self.files_saved + self.delete_bytes / DELETE_UNIT
 
     @property
+    def worth(self) -> float:
+        """What readers gain for the cost, however urgent it is."""
+        return self.benefit * self.hours / (1 + self.bytes / COST_UNIT)
+
+    @property
     def score(self) -> float:
         """The score of this partition alone, if its table weighs 1."""
-        return self.benefit * self.hours / (1 + self.bytes / COST_UNIT)
+        return self.worth * self.urgency
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A compaction that would help, with the reason of its first partition. `seen` is the table's version, hashed.
+    """A compaction that would help. `seen` is the table's version, hashed.
 
     `hudi` are the options for a Hudi table. `weight` is how often the table is read, compared with others. `later` are
     partitions that need such a compaction and do not go with these: they follow with another one.
@@ -76,12 +91,16 @@ class Candidate:
 
     table: str
     type: CompactionType
-    reason: str
     parts: tuple[Part, ...]
     seen: str = ""
     hudi: HudiOptions | None = None
     weight: float = 1.0
     later: tuple[Part, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Why its first partition is compacted."""
+        return self.parts[0].reason
 
     @property
     def files_saved(self) -> int:
@@ -114,7 +133,7 @@ class Candidate:
         return min((*self.parts, *self.later), key=lambda part: part.due_since)
 
 
-_Chosen = tuple[CompactionType, str, Part]
+_Chosen = tuple[CompactionType, Part]
 """What a partition would get: type, reason, gain and cost."""
 
 
@@ -127,22 +146,23 @@ def candidates_of(
     strategy: Strategy = Strategy.THRESHOLDS,
     due_since: Mapping[str, datetime] = MappingProxyType({}),
     late: datetime = NEVER,
+    budget: float = math.inf,
 ) -> tuple[Candidate, ...]:
     """Return a table's candidates with all partitions that are due, those first from which readers gain most.
 
     By gain, partitions from which readers gain belong to them whether due or not. `filters` are those of `partitions`,
     parsed. `due_since` says by spec since when partitions are due; the others are due from now on. What is due since
-    `late` or earlier presses.
+    `late` or earlier presses. `budget` are the bytes of a window.
     """
     if not table.partitions or table.problem is not None or key_problem(table, filters) is not None:
         return ()
     considered = _due if strategy is Strategy.THRESHOLDS else _best
-    found: defaultdict[CompactionType, list[tuple[str, Part]]] = defaultdict(list)
+    found: defaultdict[CompactionType, list[Part]] = defaultdict(list)
     for one in _wanted(table, partitions, filters, now):
         spec = spec_of(one.name, table.keys)
-        if chosen := considered(one, table, _Wait(spec, due_since.get(spec, now), now, late)):
-            type_, reason, part = chosen
-            found[type_].append((reason, part))
+        if chosen := considered(one, table, _Wait(spec, due_since.get(spec, now), now, late, budget)):
+            type_, part = chosen
+            found[type_].append(part)
     seen = hashlib.sha256(table.version.encode()).hexdigest()[:_HASH] if found else ""
     return tuple(_candidate(table, type_, parts, seen) for type_, parts in found.items())
 
@@ -171,18 +191,29 @@ def _wanted(
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """A partition's spec, since when it is due if it is, now, and since when it has to be due to press."""
+    """A partition's spec, since when it is due if it is, now, since when it has to be due to press, and the budget."""
 
     spec: str
     since: datetime
     now: datetime
     late: datetime
+    budget: float
+
+    def urgency(self, size: int) -> float:
+        """How much more a due partition of a size counts the nearer it is to pressing: `1 + 3 s u / (1 - u)`.
+
+        `u` is the share of `max_delay` for which it has been due, up to `PRESSING`. `s` is 1 for small ones, and falls
+        with the size of others.
+        """
+        share = PRESSING * min(1.0, (self.now - self.since) / (self.now - self.late))
+        small = min(1.0, SMALL * self.budget / size) if size else 1.0
+        return 1 + URGENT * small * share / (1 - share)
 
 
 def _due(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
     """Return the compaction that a partition needs by its thresholds, None if it needs none."""
     needed = due(one.measure, table.thresholds, aborted_for=one.aborted_for(wait.now))
-    return (needed.type, needed.reason, _part(one, needed.type, wait, due=True)) if needed else None
+    return (needed.type, _part(one, needed.type, wait, needed)) if needed else None
 
 
 def _best(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
@@ -196,22 +227,26 @@ def _best(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None
     if isinstance(found, TimelineMeasure):
         return _due(one, table, wait)
     needed = due(found, table.thresholds, aborted_for=age)
-    best = _part(one, CompactionType.MAJOR, wait, due=needed is not None)
-    alone = replace(found, deltas=0, delta_bytes=0, delete_bytes=0, small_files=0, small_base_files=0)
-    if needed and due(alone, table.thresholds, aborted_for=age):
-        return needed.type, needed.reason, best
-    type_, reason = CompactionType.MAJOR, needed.reason if needed else BELOW
+    type_, best = CompactionType.MAJOR, _part(one, CompactionType.MAJOR, wait, needed)
+    if needed and found.aborted and due(_aborted_alone(found), table.thresholds, aborted_for=age):
+        return type_, best
     if found.base_bytes and found.deltas > 1:  # NB: a minor compaction of one delta finds nothing to merge
-        minor = _part(one, CompactionType.MINOR, wait, due=best.due)
+        minor = _part(one, CompactionType.MINOR, wait, needed)
         presses = best.due and wait.since <= wait.late and minor.benefit > 0
-        type_, best = (CompactionType.MINOR, minor) if presses or minor.score > best.score else (type_, best)
-    return (type_, reason, best) if best.due or best.benefit else None
+        type_, best = (CompactionType.MINOR, minor) if presses or minor.worth > best.worth else (type_, best)
+    return (type_, best) if best.due or best.benefit else None
 
 
-def _part(one: PartitionState, type_: CompactionType, wait: _Wait, *, due: bool) -> Part:
+def _aborted_alone(found: Measure) -> Measure:
+    return replace(found, deltas=0, delta_bytes=0, delete_bytes=0, small_files=0, small_base_files=0)
+
+
+def _part(one: PartitionState, type_: CompactionType, wait: _Wait, needed: Due | None) -> Part:
     files, deletes, size = gain(one.measure, type_)
-    hours = max(SOON, one.loose_for(type_, wait.now) / HOUR)
-    return Part(wait.spec, files, deletes, size, wait.since if due else wait.now, hours, due)
+    hours = SOON + one.loose_for(type_, wait.now) / HOUR
+    if needed is None:
+        return Part(wait.spec, files, deletes, size, wait.now, hours, due=False, reason=BELOW)
+    return Part(wait.spec, files, deletes, size, wait.since, hours, True, needed.reason, wait.urgency(size))
 
 
 def gain(found: Measure | TimelineMeasure, type_: CompactionType) -> tuple[int, int, int]:
@@ -232,10 +267,9 @@ def _hudi_gain(found: SliceSizes, type_: CompactionType) -> tuple[int, int, int]
     return found.logs.files, 0, found.logs.bytes + found.base_bytes
 
 
-def _candidate(table: TableState, type_: CompactionType, parts: list[tuple[str, Part]], seen: str) -> Candidate:
-    best = sorted(parts, key=lambda one: (-one[1].score, one[1].spec))
-    every = tuple(part for _, part in best)
-    return Candidate(table.name, type_, best[0][0], every, seen, table.hudi.get(type_), table.weight)
+def _candidate(table: TableState, type_: CompactionType, parts: list[Part], seen: str) -> Candidate:
+    best = tuple(sorted(parts, key=lambda one: (-one.score, one.spec)))
+    return Candidate(table.name, type_, best, seen, table.hudi.get(type_), table.weight)
 
 
 def startable(candidate: Candidate, *, strategy: Strategy, late: datetime) -> Candidate:

@@ -40,6 +40,7 @@ class Hold(StrEnum):
     DATABASE_SHARE = "DatabaseShare"
     BUDGET_SPENT = "BudgetSpent"
     BUDGET_PACED = "BudgetPaced"
+    FIRST_LOOK = "FirstLook"
     BUDGET_TOO_SMALL = "BudgetTooSmall"
     DRY_RUN = "DryRun"
 
@@ -54,7 +55,8 @@ MEANING = {
     Hold.DATABASE_SHARE: "its database has its databaseShare of maxConcurrent, bytesPerWindow or coreHoursPerWindow",
     Hold.BUDGET_SPENT: "what is left of bytesPerWindow or coreHoursPerWindow is too little",
     Hold.BUDGET_PACED: "by gain, bytesPerWindow is spread over 24 hours; the next bytes come soon",
-    Hold.BUDGET_TOO_SMALL: "each due partition exceeds a whole budget or databaseShare of it; it starts after maxDelay",
+    Hold.FIRST_LOOK: "by gain, all tables are read once before the best of them start; this takes an hour at most",
+    Hold.BUDGET_TOO_SMALL: "each partition exceeds a budget, or databaseShare of it; what is due starts after maxDelay",
     Hold.DRY_RUN: "dryRun is set",
 }
 """Each hold as a sentence for people."""
@@ -101,6 +103,7 @@ class Standing:
     `used` are the bytes of the budget that are used up, and `used_cpu` the CPU milliseconds.
     `databases` says of each database what it has of these and of `running`. `rates` are the CPU milliseconds for a byte
     that compactions of a type took. `ahead` are the bytes that have been started ahead of an even pace.
+    `incomplete` is whether tables are still unknown that may be better than all that are known.
     """
 
     past: Mapping[str, Sequence[Past]]
@@ -112,6 +115,7 @@ class Standing:
     used_cpu: int = 0
     rates: Mapping[CompactionType, float] = field(default_factory=dict)
     ahead: float = 0.0
+    incomplete: bool = False
 
     def rate_of(self, type_: CompactionType) -> float:
         """Return the CPU milliseconds for a byte that a compaction of a type is expected to take."""
@@ -156,6 +160,8 @@ def choose(
         hold = _own_hold(one.candidate, standing, spec, now) or (
             Hold.UNFINISHED if one.candidate.table in taken else None
         )
+        if hold is None and standing.incomplete and not pressing(one.due_since, max_delay=max_delay, now=now):
+            hold = Hold.FIRST_LOOK
         if hold is None:
             one, hold = _admitted(one, total, share, late=now - max_delay, rate=rate)
         if hold is None:
@@ -278,11 +284,28 @@ def _own_hold(one: Candidate, standing: Standing, spec: CompactionPolicySpec, no
     resting = rest(past, one.type, spec)
     if resting is None:
         return None
-    last = _of_type(past, one.type)[-1]
-    if last.outcome is Outcome.NOTHING and last.seen and last.seen == one.seen:
+    if all(_gained_nothing(past, one, part) for part in one.parts):
         return Hold.NOTHING_GAINED
     hold, until = resting
     return hold if now < until else None
+
+
+def untried(candidate: Candidate, past: Sequence[Past]) -> Iterator[Candidate]:
+    """Yield a candidate without the partitions whose last compaction found nothing to merge, and one with these alone.
+
+    Nothing was written to the table since: only the others can gain. `past` is as for `rest`.
+    """
+    nothing = {part.spec for part in candidate.parts if _gained_nothing(past, candidate, part)}
+    for tried in (False, True):
+        if parts := tuple(part for part in candidate.parts if (part.spec in nothing) is tried):
+            yield replace(candidate, parts=parts)
+
+
+def _gained_nothing(past: Sequence[Past], of: Candidate, part: Part) -> bool:
+    """Whether the last compaction of a partition found nothing to merge in the table as it is now."""
+    same = (one for one in reversed(past) if one.type is of.type and one.covers(part.spec))
+    last = next(same, None)
+    return last is not None and last.outcome is Outcome.NOTHING and last.seen != "" and last.seen == of.seen
 
 
 def rest(past: Sequence[Past], type_: CompactionType, spec: CompactionPolicySpec) -> tuple[Hold, datetime] | None:

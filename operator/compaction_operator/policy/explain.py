@@ -19,11 +19,11 @@ from compaction_operator.api.why import (
 )
 from compaction_operator.api.why import Verdict as Word
 from compaction_operator.metastore.partition_specs import values_of
-from compaction_operator.policy.candidates import key_problem
+from compaction_operator.policy.candidates import PRESSING, key_problem
 from compaction_operator.policy.choice import MEANING, Hold, Past, Verdict, rest
 from compaction_operator.policy.memory import Memory, PartitionState, TableState
 from compaction_operator.policy.partitions import Filter, parse_filter, unwanted_by
-from compaction_operator.policy.ranking import PRESSING, score
+from compaction_operator.policy.ranking import score
 from compaction_operator.policy.selection import matching
 from compaction_operator.policy.thresholds import Due, checks, due
 from compaction_operator.policy.windows import next_opening, open_from
@@ -158,6 +158,7 @@ def _due_compaction(place: int, one: Verdict, spec: CompactionPolicySpec, look: 
         benefit=round(found.benefit, 2),
         cost=round(found.cost, 2),
         hours=round(found.hours, 2),
+        urgency=round(found.urgency, 2),
         weight=found.weight,
     )
     return DueCompaction(
@@ -171,7 +172,8 @@ def _due_compaction(place: int, one: Verdict, spec: CompactionPolicySpec, look: 
         due_since=one.due_since,
         first_at=one.due_since + PRESSING * max_delay,
         overdue_at=one.due_since + max_delay,
-        partitions_due=len(whole.parts),
+        partitions=len(whole.parts),
+        partitions_due=sum(part.due for part in whole.parts),
         partitions_taken=len(one.candidate.parts),
     )
 
@@ -182,7 +184,7 @@ def _may_start(one: Verdict, spec: CompactionPolicySpec, look: Look) -> datetime
     rested = max(look.at, resting[1]) if resting else look.at
     if one.hold in (Hold.WINDOW_CLOSED, Hold.MIN_INTERVAL, Hold.BACKING_OFF):
         return open_from(spec.windows, rested)
-    if one.hold is Hold.BUDGET_TOO_SMALL:
+    if one.hold is Hold.BUDGET_TOO_SMALL and one.whole.due:
         return open_from(spec.windows, max(rested, one.due_since + timedelta(seconds=spec.max_delay)))
     if one.hold is Hold.BUDGET_SPENT:
         return next_opening(spec.windows, look.at)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.model import counted
 from compaction_operator.api.why import DueCompaction, Explanation, Number, PartitionNumbers, PartitionsSeen, Verdict
+from compaction_operator.policy.ranking import Score
 
 _WORDS = {
     Verdict.PICKED: "picked",
@@ -47,16 +48,24 @@ def _details(one: Explanation) -> Iterator[str]:
 
 def _due(one: DueCompaction) -> Iterator[str]:
     terms, state = one.terms, one.kept_back_by or "starts"
-    formula = f"{terms.weight:g} weight * {terms.benefit:g} benefit * {terms.hours:g} hours / {terms.cost:g} cost"
+    formula = Score(terms.weight, terms.benefit, terms.hours, terms.urgency, terms.cost)
     yield _line(one.type.lower(), f"place {one.place}, {state}; score {one.score:g} = {formula}")
     deletes = counted(terms.delete_bytes, "byte")
     gain = f"{counted(terms.files_saved, 'file')} saved, {deletes} of delete events merged"
     yield _line("", f"{gain}, {counted(terms.bytes, 'byte')} to read")
-    taken = "" if one.partitions_taken == one.partitions_due else f", {one.partitions_taken} of them fit the budget"
-    yield _line("", f"{counted(one.partitions_due, 'partition')} {'due' if one.due else 'to compact by gain'}{taken}")
+    yield _line("", _share(one))
     if one.due:
         yield _line("", f"due since {_time(one.due_since)}; goes first from {_time(one.first_at)} on")
         yield _line("", f"may exceed the budget from {_time(one.overdue_at)} on")
+
+
+def _share(one: DueCompaction) -> str:
+    """Return how many partitions would gain, how many of them are due, and how many start."""
+    taken = "" if one.partitions_taken == one.partitions else f", {one.partitions_taken} of them fit the budget"
+    if one.partitions_due == one.partitions:
+        return f"{counted(one.partitions, 'partition')} due{taken}"
+    due = f", {one.partitions_due} of them due" if one.partitions_due else ""
+    return f"{counted(one.partitions, 'partition')} to compact by gain{due}{taken}"
 
 
 def _partitions(seen: PartitionsSeen) -> Iterator[str]:

@@ -438,7 +438,7 @@ class FakeWork(Work):
         self.surveys += 1
         self.ended = ended
         self.during_survey()
-        return REFUSED if self.metastore_down else replace(self.memory, due_since=memory.due_since)
+        return REFUSED if self.metastore_down else replace(self.memory, due_since=memory.due_since, began=memory.began)
 
     def _pool(self, warehouse: str) -> Pool:
         return Pool(self.pool.client(), with_pool().warehouses[0])

@@ -18,7 +18,7 @@ from tests.unit.controller.sandbox import (
     entry_json,
     runs,
 )
-from tests.unit.controller.test_policies import memory, policy_raw, started, state
+from tests.unit.controller.test_policies import end, memory, policy_raw, started, state, status
 
 
 def value(box: Sandbox, name: str, **labels: str) -> float | None:
@@ -250,6 +250,26 @@ async def test_a_policy_says_how_many_tables_it_keeps_back_and_since_when() -> N
     await box.pass_time(600)
     assert value(box, "policy_oldest_due_seconds", policy="default/keep") == 600
     assert value(box, "policy_max_delay_seconds", policy="default/keep") == 7200
+
+
+@runs
+async def test_what_found_nothing_to_merge_is_not_behind() -> None:
+    """A Hudi log compaction may find nothing for ever: the alert would never end."""
+    box = await started(memory(state("sales.a")))
+    await end(box)
+    await box.pass_time(600)
+    assert [one["keptBackBy"] for one in status(box)["next"]] == ["NothingGained"]
+    assert value(box, "policy_oldest_due_seconds", policy="default/keep") == 0
+
+
+@runs
+async def test_a_time_in_a_status_that_cannot_be_read_does_not_stop_the_metrics() -> None:
+    box = await started(memory(state("sales.a"), state("sales.b"), state("sales.c")), maxConcurrent=1)
+    raw = box.kube.get(ResourceKind.POLICY, "keep")
+    raw["status"]["next"][0]["dueSince"] = "soon"
+    box.kube.apply(ResourceKind.POLICY, raw)
+    await box.run()
+    assert value(box, "policy_oldest_due_seconds", policy="default/keep") == 0
 
 
 @runs

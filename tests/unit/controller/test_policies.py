@@ -13,10 +13,10 @@ from compaction_operator.controller.kube.client import GoneError, KubeError, Raw
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.resources import ResourceKind, read_policy
 from compaction_operator.controller.kube.times import rfc3339
-from compaction_operator.controller.policies.decide import hours, plan
-from compaction_operator.controller.policies.standing import Known
+from compaction_operator.controller.policies.decide import hours, plan, restored
+from compaction_operator.controller.policies.standing import Created, Known
 from compaction_operator.hudi import LogSizes, SliceSizes
-from compaction_operator.policy.choice import Usage
+from compaction_operator.policy.choice import Hold, Outcome, Past, Usage
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import Memory, PartitionState, Problem, Round, TableState
 from compaction_operator.policy.timeline import TimelineMeasure
@@ -386,8 +386,79 @@ async def test_core_hours_count_as_expected_and_then_as_they_were() -> None:
 
 
 def test_a_compaction_that_the_watch_has_not_brought_counts_for_its_database() -> None:
-    found = Known((), {}, frozenset()).of_databases({"sales.a", "sales.b", "hr.c"}, NOON)
-    assert found == {"sales": Usage(running=2), "hr": Usage(running=1)}
+    new = [Created("sales.a", NOON, 5, 50), Created("sales.b", NOON, 6, 60), Created("hr.c", NOON, 7, 70)]
+    found = Known((), {}, frozenset()).of_databases(new, NOON)
+    assert found == {"sales": Usage(2, 11, 110), "hr": Usage(1, 7, 70)}
+
+
+def test_what_found_nothing_in_a_partition_lets_another_one_start() -> None:
+    parts = tuple(PartitionState(f"day={day}", 100, DELTAS) for day in (1, 2))
+    table = replace(state("sales.orders"), keys=("day",), partitions=parts)
+    spec = read_policy(policy_raw(minInterval="1h")).spec
+    when, alone = hours(spec, NOON), Known((), {}, frozenset())
+    (first,) = plan(spec, memory(table), alone, created=(), when=when, now=NOON).verdicts
+    long_ago = NOON - timedelta(hours=2)
+    nothing = Past("one", "sales.orders", first.candidate.type, long_ago, long_ago, Outcome.NOTHING, 0)
+    nothing = replace(nothing, partitions=("day=1",), seen=first.candidate.seen)
+    known = Known((), {"sales.orders": [nothing]}, frozenset())
+    decision = plan(spec, memory(table), known, created=(), when=when, now=NOON)
+    found = {one.candidate.parts[0].spec: one.hold for one in decision.verdicts}
+    assert found == {"day=1": Hold.NOTHING_GAINED, "day=2": None}
+
+
+def test_the_bytes_of_a_compaction_that_the_watch_has_not_brought_count() -> None:
+    """For the budget and for the pace: the next look may come a second later."""
+    four, mib = Measure(1, 2**30, 4, 4, 40 * 2**20, 0, 1, 1, 0), 2**20
+    for strategy, measure, hold in (("Thresholds", DELTAS, "BudgetSpent"), ("Gain", four, "BudgetPaced")):
+        spec = read_policy(policy_raw(strategy=strategy, bytesPerWindow="400MiB")).spec
+        new, known = Created("sales.a", NOON, 400 * mib, 0), Known((), {}, frozenset())
+        for created, expected in (((), None), ((new,), hold)):
+            decision = plan(spec, memory(state("sales.b", measure)), known, created=created, when=hours(spec, NOON),
+                            now=NOON)  # fmt: skip
+            assert [one.hold for one in decision.verdicts] == [expected]
+
+
+@runs
+async def test_what_is_not_due_and_exceeds_the_budget_does_not_make_a_policy_not_ready() -> None:
+    """It never has to start, and no time is known at which it may."""
+    four = Measure(1, 2**30, 4, 4, 40 * 2**20, 0, 1, 1, 0)
+    box = await started(memory(state("sales.orders", four)), strategy="Gain", bytesPerWindow="1MiB")
+    assert condition(status(box), "Ready")["reason"] == "Looked"
+    assert (created(box), [one["keptBackBy"] for one in status(box)["next"]]) == ([], ["BudgetTooSmall"])
+
+
+@runs
+async def test_what_is_due_is_in_the_status_before_what_is_not() -> None:
+    """Else its wait would begin again with a restart. The order stays that of the policy."""
+    better = [state(f"sales.t{number}", Measure(1, 1000, 9, 900, 90, 0, 1, 1, 0)) for number in range(25)]
+    spec = {"strategy": "Gain", "bytesPerWindow": "1GiB", "dryRun": True}
+    box = await started(memory(*better, state("sales.orders")), **spec)
+    lines = status(box)["next"]
+    assert (len(lines), lines[-1]["table"]) == (20, "sales.orders")
+
+
+@runs
+async def test_by_gain_a_policy_reads_all_tables_before_it_starts_anything_that_can_wait() -> None:
+    """For an hour at most: a warehouse that cannot be read to the end must not stop it for good."""
+    spec = {"strategy": "Gain", "bytesPerWindow": "1GiB"}
+    box = await started(memory(state("sales.orders"), unread=frozenset({"sales.other"})), **spec)
+    assert (created(box), kept_back(box)) == ([], {"FirstLook": 1})
+    await box.pass_time(3000)
+    assert created(box) == []
+    await box.pass_time(660)
+    assert len(created(box)) == 1
+    box = await started(memory(state("sales.orders"), unread=frozenset({"sales.other"})), **spec)
+    box.work.memory = memory(state("sales.orders"))
+    await box.pass_time(60)
+    assert len(created(box)) == 1
+
+
+def test_times_in_a_status_that_cannot_be_read_are_left_out() -> None:
+    line = {"table": "sales.a", "type": "Minor", "partitions": 1, "score": "1", "reason": "r", "filesSaved": 1,
+            "deleteBytes": 0, "bytes": 1}  # fmt: skip
+    raw = policy_raw()
+    raw["status"] = {"next": [{**line, "dueSince": "soon"}, {**line, "table": "sales.b", "dueSince": rfc3339(NOON)}]}
+    assert restored(read_policy(raw).status) == {"sales.b": {"": NOON}}
 
 
 @runs

@@ -18,6 +18,7 @@ from compaction_operator.policy.choice import (
     Usage,
     choose,
     failures,
+    untried,
     waits_since,
 )
 from compaction_operator.policy.history import expired
@@ -40,7 +41,7 @@ def part(
 
 def candidate(table: str, *, parts: int = 1, minor: bool = True, **of_each: Any) -> Candidate:
     type_ = CompactionType.MINOR if minor else CompactionType.MAJOR
-    return Candidate(table, type_, "11 deltas", tuple(part(n, **of_each) for n in range(parts)))
+    return Candidate(table, type_, tuple(part(n, **of_each) for n in range(parts)))
 
 
 def past(name: str, *, ago: timedelta, outcome: Outcome = Outcome.SUCCEEDED, table: str = "a.b", size: int = 0) -> Past:
@@ -70,7 +71,7 @@ def test_what_saves_more_files_for_its_bytes_comes_first() -> None:
 
 
 def test_what_waits_overtakes_what_is_new_and_goes_first_after_its_maximum() -> None:
-    old, late = candidate("old", files=10, hours=2.0), candidate("late", files=1, waited=21 * HOUR)
+    old, late = candidate("old", files=10, hours=2.0), candidate("late", files=1, waited=22 * HOUR)
     verdicts = choose([candidate("new", files=15), old, late], standing(), spec(), NOON)
     assert [one.candidate.table for one in verdicts] == ["late", "old", "new"]
 
@@ -212,6 +213,35 @@ def test_what_found_nothing_to_merge_is_not_tried_again_until_something_is_writt
         assert holds(replace(one, seen=now), on=standing(replace(nothing, seen=seen))) == {"a.b": hold}
 
 
+def test_what_found_nothing_in_some_partitions_does_not_keep_the_others_back() -> None:
+    """A policy by gain compacts some partitions of a table; only those that were tried gain nothing."""
+    of_two = replace(past("one", ago=2 * HOUR, outcome=Outcome.NOTHING), partitions=("p=0", "p=1"), seen="1")
+    later = replace(past("two", ago=HOUR), partitions=("p=2",), seen="1")
+    one = replace(candidate("a.b", parts=4), seen="1")
+    halves = [*untried(one, [of_two, later])]
+    assert [[part.spec for part in half.parts] for half in halves] == [["p=2", "p=3"], ["p=0", "p=1"]]
+    verdicts = choose(halves, standing(of_two, later), spec(), NOON)
+    assert [one.hold for one in verdicts] == [None, Hold.NOTHING_GAINED]
+    (whole,) = untried(replace(one, seen="2"), [of_two, later])
+    assert len(whole.parts) == 4
+
+
+def test_what_found_nothing_is_kept_for_each_partition_until_the_table_is_written_to() -> None:
+    def nothing(number: int, seen: str) -> Past:
+        found = past(str(number), ago=(9 - number) * HOUR, outcome=Outcome.NOTHING)
+        return replace(found, partitions=(f"p={number}",), seen=seen)
+
+    ended = [nothing(1, "1"), nothing(2, "2"), nothing(3, "2"), replace(past("4", ago=5 * HOUR), seen="2")]
+    limits = spec(history=History(succeeded=0, failed=0))
+    assert {one.name for one in expired(ended, limits, budget_since=NOON, now=NOON)} == {"1", "4"}
+
+
+def test_by_gain_nothing_starts_that_does_not_press_before_all_tables_are_read() -> None:
+    """The first tables could take the budget of the whole day."""
+    found = [candidate("a.a"), candidate("a.b", waited=22 * HOUR)]
+    assert holds(*found, on=standing(incomplete=True)) == {"a.a": Hold.FIRST_LOOK, "a.b": None}
+
+
 def test_the_budget_takes_the_partitions_that_fit() -> None:
     (verdict,) = choose([candidate("a.b", parts=5)], standing(used=MIB), spec(bytes_per_window=3 * MIB), NOON)
     assert (verdict.hold, len(verdict.candidate.parts)) == (None, 2)
@@ -235,7 +265,7 @@ def test_a_table_larger_than_the_whole_budget_is_named_and_starts_once_it_is_ove
 
 def test_of_an_overdue_table_only_what_is_overdue_exceeds_the_budget() -> None:
     parts = (part(0, size=9 * MIB, waited=24 * HOUR), part(1, size=9 * MIB), part(2), part(3, waited=30 * HOUR))
-    one = Candidate("a.b", CompactionType.MINOR, "11 deltas", parts)
+    one = Candidate("a.b", CompactionType.MINOR, parts)
     for budget, taken in ((MIB, ["p=0", "p=3"]), (11 * MIB, ["p=0", "p=2", "p=3"])):
         (verdict,) = choose([one], standing(), spec(bytes_per_window=budget), NOON)
         assert [one.spec for one in verdict.candidate.parts] == taken

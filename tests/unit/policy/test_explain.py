@@ -230,18 +230,19 @@ def test_the_score_is_that_of_the_choice_with_its_terms() -> None:
     look = looked(state(*parts, keys=("n",), weight=4.0), of=policy, due_since={"n=0": since})
     (one,) = why(look, policy).due
     assert (one.type, one.place, one.kept_back_by) == ("Minor", 1, None)
-    assert (one.partitions_due, one.partitions_taken) == (3, 1)
+    assert (one.partitions, one.partitions_due, one.partitions_taken) == (3, 3, 1)
     assert one.terms.model_dump() == {
         "files_saved": 30,
         "delete_bytes": 0,
         "bytes": 33,
         "benefit": 30.0,
         "cost": 1.0,
-        "hours": 6.0,
+        "hours": 9.0,
+        "urgency": 1.0,
         "weight": 4.0,
     }
-    assert one.score == round(look.verdicts[0].score, 2) == 720.0
-    assert (one.due_since, one.first_at, one.overdue_at) == (since, NOON + 14.4 * HOUR, NOON + 18 * HOUR)
+    assert one.score == round(look.verdicts[0].score, 2) == 1080.0
+    assert (one.due_since, one.first_at, one.overdue_at) == (since, NOON + 15.6 * HOUR, NOON + 18 * HOUR)
 
 
 def test_a_table_below_the_thresholds_has_a_place_by_gain() -> None:
@@ -250,6 +251,7 @@ def test_a_table_below_the_thresholds_has_a_place_by_gain() -> None:
     assert (found.verdict, found.reason) == ("NotDue", "BelowThresholds")
     assert found.message.endswith("deltas 10 of 10; by gain it has place 1 (BudgetTooSmall)")
     assert "due since" not in "\n".join(lines_of([found]))
+    assert (found.may_start, found.due[0].partitions, found.due[0].partitions_due) == (None, 1, 0)
     enough = policy.model_copy(update={"bytes_per_window": 100})
     assert why(looked(state(TEN), of=enough), enough).verdict == "Picked"
 
@@ -373,10 +375,10 @@ analytics/nightly (warehouse main): due, but kept back (WindowClosed)
   policy      MetastoreUnavailable: connection refused
   unfinished  TableCompaction analytics/by-hand, Running
   may start   2026-01-01T22:00:00Z at the earliest
-  minor       place 1, WindowClosed; score 20 = 1 weight * 10 benefit * 2 hours / 1 cost
+  minor       place 1, WindowClosed; score 50 = 1 weight * 10 benefit * 5 hours * 1 urgency / 1 cost
               10 files saved, 0 bytes of delete events merged, 11 bytes to read
               1 partition due
-              due since 2026-01-01T12:00:00Z; goes first from 2026-01-02T08:24:00Z on
+              due since 2026-01-01T12:00:00Z; goes first from 2026-01-02T09:36:00Z on
               may exceed the budget from 2026-01-02T12:00:00Z on
   partitions  1 with something to merge, 1 of them selected, 1 due
               the table: due, minor: 11 deltas > 10

@@ -1,5 +1,6 @@
 """What is compacted by gain: which partitions and types, for how long readers have paid, and at which pace."""
 
+import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -7,7 +8,7 @@ import pytest
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import Partitions, Strategy, Thresholds
-from compaction_operator.policy.candidates import Candidate, candidates_of, startable
+from compaction_operator.policy.candidates import BELOW, Candidate, candidates_of, startable
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import PartitionState, TableState, remembered
 from compaction_operator.policy.pace import ahead_of_pace
@@ -43,11 +44,13 @@ def partition(name: str = "", *, since: timedelta = HOUR, **changes: int) -> Par
     return PartitionState(name, 0, replace(PLAIN, **changes), None, NOON - since, NOON - since)
 
 
-def found(*partitions: PartitionState, weight: float = 1.0, **waited: timedelta) -> tuple[Candidate, ...]:
+def found(
+    *partitions: PartitionState, weight: float = 1.0, budget: float = math.inf, **waited: timedelta
+) -> tuple[Candidate, ...]:
     """What may start by gain, if partitions (`_` is the table) have been due for that long: 18 hours press."""
     due = {name.replace("_", "=").strip("="): NOON - time for name, time in waited.items()}
     of, gain, late = table(*partitions, weight=weight), Strategy.GAIN, NOON - 18 * HOUR
-    all_ = candidates_of(of, Partitions(), (), NOON, strategy=gain, due_since=due, late=late)
+    all_ = candidates_of(of, Partitions(), (), NOON, strategy=gain, due_since=due, late=late, budget=budget)
     return tuple(startable(one, strategy=gain, late=late) for one in all_)
 
 
@@ -120,8 +123,10 @@ def test_a_partition_that_presses_goes_first_however_little_readers_gain() -> No
     good, due = partition("n=1", delta_files=400), partition("n=2", deltas=11, delta_files=11)
     (one,) = found(good, due, n_2=17 * HOUR)
     assert [part.spec for part in one.parts] == ["n=1"]
+    assert one.reason == BELOW
     (one,) = found(good, due, n_2=18 * HOUR)
     assert [part.spec for part in one.parts] == ["n=2", "n=1"]
+    assert one.reason == "11 deltas > 10"
 
 
 def test_what_is_left_for_later_still_counts_as_due() -> None:
@@ -134,8 +139,34 @@ def test_what_is_left_for_later_still_counts_as_due() -> None:
 def test_the_score_is_weight_times_benefit_times_hours_by_cost() -> None:
     (one,) = found(partition("n=1", since=2 * HOUR), partition("n=2", since=4 * HOUR), weight=3.0)
     got = score(one)
-    assert (got.weight, got.benefit, got.hours) == (3.0, 6.0, 3.0)
-    assert got.value == pytest.approx(3 * 6 * 3 / (1 + 8 / 16))
+    assert (got.weight, got.benefit, got.hours) == (3.0, 6.0, 6.0)
+    assert got.value == pytest.approx(3 * 6 * 6 / (1 + 8 / 16))
+
+
+def test_what_is_due_gets_urgent_on_its_way_to_max_delay() -> None:
+    """So that large ones do not start together at its end. What is not due has no time in which it must start."""
+    due = partition(deltas=11, delta_files=11)
+    urgency = [score(*found(due, _=hours * HOUR)).urgency for hours in (0, 9, 18, 30)]
+    assert urgency == pytest.approx([1, 1 + 3 * 0.45 / 0.55, 28, 28])
+    assert score(*found(partition(), _=9 * HOUR)).urgency == 1
+    at_half = [score(*found(due, budget=MIB * mib, _=9 * HOUR)).urgency for mib in (48 * 4, 48 * 2, 48)]
+    assert at_half == pytest.approx([1 + 3 * 0.45 / 0.55 / times for times in (1, 2, 4)])
+    (worse,) = found(due, _=9 * HOUR)
+    assert score(worse).value == pytest.approx(worse.parts[0].score)
+
+
+def test_the_type_does_not_depend_on_urgency() -> None:
+    """A major compaction is larger, so less urgent: from this alone no minor one follows."""
+    deletes = partition(deltas=11, delta_files=11, delete_bytes=100 * MIB, delta_bytes=104 * MIB)
+    assert [one.type for one in found(deletes, budget=48 * 104 * MIB, _=17 * HOUR)] == [CompactionType.MAJOR]
+
+
+def test_a_partition_that_is_urgent_takes_the_place_of_a_better_one() -> None:
+    good, due = partition("n=1", delta_files=60), partition("n=2", deltas=11, delta_files=11)
+    (one,) = found(good, due)
+    assert [part.spec for part in one.parts] == ["n=1"]
+    (one,) = found(good, due, n_2=17 * HOUR)
+    assert [part.spec for part in one.parts] == ["n=2"]
 
 
 def test_the_hours_begin_again_with_a_compaction_and_not_with_a_write() -> None:

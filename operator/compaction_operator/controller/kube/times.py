@@ -29,6 +29,14 @@ def parse_time(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+def known_time(text: str) -> datetime | None:
+    """Return an RFC 3339 time, None if it cannot be read: others may have written it."""
+    try:
+        return parse_time(text)
+    except ValueError:
+        return None
+
+
 def seconds_until(moment: datetime, now: datetime) -> float:
     """Return the seconds until a time, 0 if it has passed."""
     return max(0.0, (moment - now) / timedelta(seconds=1))

@@ -1,21 +1,24 @@
 """The decision of one policy after a look: which compactions start, and which old ones are deleted. Pure."""
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus, Partitions, Strategy
-from compaction_operator.controller.kube.times import parse_time
-from compaction_operator.controller.policies.standing import Known
-from compaction_operator.policy.candidates import Candidate, candidates_of, key_problem, startable
-from compaction_operator.policy.choice import Past, Standing, Usage, Verdict, choose, is_paced, waits_since
+from compaction_operator.controller.kube.times import known_time
+from compaction_operator.controller.policies.standing import Created, Known
+from compaction_operator.policy.candidates import PRESSING, Candidate, candidates_of, key_problem, startable
+from compaction_operator.policy.choice import Past, Standing, Usage, Verdict, choose, is_paced, untried, waits_since
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.memory import Memory, Problem, TableState
 from compaction_operator.policy.pace import PERIOD, ahead_of_pace
 from compaction_operator.policy.partitions import Filter, FilterError, parse_filter
-from compaction_operator.policy.ranking import PRESSING
 from compaction_operator.policy.windows import UnknownTimeZoneError, next_opening, opened
+
+FIRST_LOOK = timedelta(hours=1)
+"""For how long a policy by gain waits at most until it has read all tables: the first ones could take the budget."""
 
 
 @dataclass(frozen=True)
@@ -88,36 +91,39 @@ def plan(
     memory: Memory,
     known: Known,
     *,
-    created: Collection[str],
+    created: Collection[Created],
     when: Hours,
     now: datetime,
 ) -> Plan:
-    """Return the decision. `created` are tables with a compaction that the watch has not brought yet."""
+    """Return the decision. `created` are compactions that the watch has not brought yet."""
     filters = filters_of(spec)
     states = memory.tables.values()
     waits = _waits(memory, known)
     found = [one for state in states for one in _candidates(state, spec, filters, waits, now)]
+    tried = (half for one in found for half in untried(one, known.past.get(one.table, ())))
     databases = known.of_databases(created, when.budget_since)
     used = Usage(
         known.running + len(created),
         sum(one.bytes for one in databases.values()),
         sum(one.cpu for one in databases.values()),
     )
+    starts = [*known.starts(), *((one.at, one.bytes) for one in created)]
     standing = Standing(
         past=known.past,
-        unfinished=known.unfinished.union(created),
+        unfinished=known.unfinished.union(one.table for one in created),
         running=used.running,
         used=used.bytes,
         used_cpu=used.cpu,
         rates=known.rates,
         window_open=when.open,
+        incomplete=spec.strategy is Strategy.GAIN and memory.is_new and now - memory.began < FIRST_LOOK,
         databases=databases,
-        ahead=ahead_of_pace(known.starts(), budget=spec.bytes_per_window or 0, now=now) if is_paced(spec) else 0.0,
+        ahead=ahead_of_pace(starts, budget=spec.bytes_per_window or 0, now=now) if is_paced(spec) else 0.0,
     )
     late = _late(spec, now)
     ended = [one for past in known.past.values() for one in past]
     return Plan(
-        verdicts=choose((startable(one, strategy=spec.strategy, late=late) for one in found), standing, spec, now),
+        verdicts=choose((startable(one, strategy=spec.strategy, late=late) for one in tried), standing, spec, now),
         expired=expired(ended, spec, budget_since=when.budget_since, now=now),
         problems=_problems(memory, filters),
         due_since=_due_since(found, memory, waits),
@@ -133,7 +139,10 @@ def _candidates(
     now: datetime,
 ) -> tuple[Candidate, ...]:
     since, late = waits.get(state.name, {}), _late(spec, now)
-    return candidates_of(state, spec.partitions, filters, now, strategy=spec.strategy, due_since=since, late=late)
+    budget = math.inf if spec.bytes_per_window is None else spec.bytes_per_window
+    return candidates_of(
+        state, spec.partitions, filters, now, strategy=spec.strategy, due_since=since, late=late, budget=budget
+    )
 
 
 def _late(spec: CompactionPolicySpec, now: datetime) -> datetime:
@@ -142,10 +151,11 @@ def _late(spec: CompactionPolicySpec, now: datetime) -> datetime:
 
 
 def restored(status: CompactionPolicyStatus) -> dict[str, dict[str, datetime]]:
-    """Return since when partitions are due, as far as a status says so: a restart does not begin their wait again."""
+    """Return since when partitions are due, as far as a status says so: their wait goes on after a restart."""
     found: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
     for one in status.next:
-        found[one.table][one.due_longest] = parse_time(one.due_since)
+        if since := known_time(one.due_since):
+            found[one.table][one.due_longest] = since
     return dict(found)
 
 

@@ -18,7 +18,7 @@ from compaction_operator.controller.permissions import policy_refusal
 from compaction_operator.controller.policies.decide import Plan, cannot_work, hours, plan, restored
 from compaction_operator.controller.policies.manifest import compaction_manifest
 from compaction_operator.controller.policies.report import looked, not_ready, suspended
-from compaction_operator.controller.policies.standing import Known, known_of, last_ended
+from compaction_operator.controller.policies.standing import Created, Known, known_of, last_ended
 from compaction_operator.controller.policies.why import Asked, Question, answers
 from compaction_operator.controller.services import Services
 from compaction_operator.logs import set_subject
@@ -40,14 +40,14 @@ SEEN_AFTER = 300.0
 class _Upkeep:
     """One policy, when its next look is due, and what its looks have found.
 
-    `created` are compactions that the watch has not brought yet: their tables, and when they were created. `look` is
-    the last look, for those who ask.
+    `created` are compactions that the watch has not brought yet, and at which tick they were created. `look` is the
+    last look, for those who ask.
     """
 
     policy: Policy
     due: float
     memory: Memory
-    created: dict[Key, tuple[str, float]] = field(default_factory=dict)
+    created: dict[Key, tuple[Created, float]] = field(default_factory=dict)
     look: Look | None = None
     busy: bool = False
 
@@ -70,7 +70,7 @@ class PolicyRunner:
             return
         policy, known = read_policy(raw), self._upkeeps.get(key)
         if known is None or known.policy.meta.uid != policy.meta.uid:
-            memory = Memory(due_since=restored(policy.status))
+            memory = Memory(due_since=restored(policy.status), began=self._services.clock())
             self._upkeeps[key] = _Upkeep(policy, self._services.ticks(), memory)
         elif policy.meta.resource_version > known.policy.meta.resource_version:
             self._renew(known, policy)
@@ -80,7 +80,7 @@ class PolicyRunner:
         if policy.meta.generation != known.policy.meta.generation:
             known.due = self._services.ticks()
         if _what_listing_reads(old) != _what_listing_reads(new):
-            known.memory = replace(known.memory, tables={})
+            known.memory = replace(known.memory, tables={}, began=self._services.clock())
         known.policy = policy
 
     def own(self) -> list[Policy]:
@@ -233,16 +233,17 @@ class PolicyRunner:
         if self._upkeeps.get(policy.key) is not upkeep or upkeep.policy.meta.generation != policy.meta.generation:
             return False
         others = (one for one in self._upkeeps.values() if one.policy.spec.warehouse == policy.spec.warehouse)
-        taken = self._known(policy, upkeep.memory).unfinished.union(*map(self._created, others))
+        new = {created.table for one in others for created in self._created(one)}
+        taken = self._known(policy, upkeep.memory).unfinished | new
         return table not in taken and hours(policy.spec, self._services.clock()).open
 
-    def _created(self, upkeep: _Upkeep) -> set[str]:
-        """Return the tables with a compaction that was created and has not come by the watch yet."""
+    def _created(self, upkeep: _Upkeep) -> list[Created]:
+        """Return the compactions that were created and have not come by the watch yet."""
         cache, now = self._services.cache, self._services.ticks()
         for key, (_, at) in list(upkeep.created.items()):
             if cache.compactions.get(key) is not None or now - at > SEEN_AFTER:
                 del upkeep.created[key]
-        return {table for table, _ in upkeep.created.values()}
+        return [created for created, _ in upkeep.created.values()]
 
     async def _write(
         self, upkeep: _Upkeep, policy: Policy, status: CompactionPolicyStatus, *, claim: bool = True
@@ -260,7 +261,8 @@ class PolicyRunner:
         manifest = compaction_manifest(policy, found, name=name, failures=failures(past, found.type), cpu=cpu)
         await self._services.cluster.create_compaction(manifest)
         key = Key(ResourceKind.COMPACTION, policy.meta.namespace, name)
-        upkeep.created[key] = found.table, self._services.ticks()
+        created = Created(found.table, self._services.clock(), found.bytes, cpu)
+        upkeep.created[key] = created, self._services.ticks()
         return name
 
     async def _prune(self, known: Known, decision: Plan) -> None:

@@ -25,6 +25,7 @@ from compaction_operator.controller.policies.decide import Hours, Plan
 from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.choice import MEANING, Hold, Outcome, Verdict
 from compaction_operator.policy.memory import Memory
+from compaction_operator.policy.ranking import score
 
 
 def not_ready(
@@ -62,7 +63,7 @@ def looked(
 
 
 def _counts(memory: Memory, known: Known, plan: Plan) -> TableCounts:
-    due = [one for one in plan.verdicts if one.candidate.due]
+    due = [one for one in plan.verdicts if one.whole.due]
     held = {one.candidate.table for one in due if one.hold is not None}
     starting = {one.candidate.table for one in plan.starting}
     last = [past[-1].outcome for past in known.past.values()]
@@ -79,7 +80,7 @@ def _counts(memory: Memory, known: Known, plan: Plan) -> TableCounts:
 def _kept_back(plan: Plan) -> tuple[KeptBack, ...]:
     """Return what keeps tables back, the commonest first; of a table with two verdicts the first one counts."""
     why: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    tables = {one.candidate.table: one.hold for one in reversed(plan.verdicts) if one.candidate.due}
+    tables = {one.candidate.table: one.hold for one in reversed(plan.verdicts) if one.whole.due}
     for table, hold in sorted(tables.items()):
         if hold is not None:
             why[hold.value].append((table, MEANING[hold]))
@@ -93,8 +94,10 @@ def _kept_back(plan: Plan) -> tuple[KeptBack, ...]:
 
 
 def _next(verdicts: Iterable[Verdict]) -> tuple[NextTable, ...]:
-    waiting = [one for one in verdicts if one.hold not in (None, Hold.UNFINISHED)]
-    return tuple(_line(one) for one in waiting[:MAX_NEXT])
+    """Return what comes next. NB: what is due is never left out for what is not: a restart reads its wait here."""
+    waiting = [(place, one) for place, one in enumerate(verdicts) if one.hold not in (None, Hold.UNFINISHED)]
+    shown = sorted(waiting, key=lambda item: (not item[1].whole.due, item[0]))[:MAX_NEXT]
+    return tuple(_line(one) for _, one in sorted(shown, key=lambda item: item[0]))
 
 
 def _line(one: Verdict) -> NextTable:
@@ -104,6 +107,7 @@ def _line(one: Verdict) -> NextTable:
         type=found.type,
         partitions=len(found.parts),
         score=f"{one.score:.2f}",
+        terms=str(score(one.whole)),
         reason=found.reason,
         due_since=rfc3339_seconds(one.due_since),
         due_longest=one.whole.due_longest.spec,
@@ -146,7 +150,8 @@ def _ready(
 
 
 def _too_small(verdicts: Sequence[Verdict]) -> bool:
-    return bool(verdicts) and all(one.hold is Hold.BUDGET_TOO_SMALL for one in verdicts)
+    due = [one.hold for one in verdicts if one.whole.due]
+    return bool(due) and all(hold is Hold.BUDGET_TOO_SMALL for hold in due)
 
 
 def _active(spec: CompactionPolicySpec, when: Hours) -> tuple[ConditionStatus, str, str]:

@@ -16,6 +16,16 @@ from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.policy.choice import Outcome, Past, Usage, database_of
 
 
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A compaction that a policy has created and the watch has not brought yet: its table, when, and what it takes."""
+
+    table: str
+    at: datetime
+    bytes: int
+    cpu: int
+
+
 @dataclass(frozen=True)
 class Known:
     """All compactions, as one policy sees them. Tables are `database.table` in lower case.
@@ -37,12 +47,17 @@ class Known:
         """Return when the policy's compactions were created, and their bytes."""
         return ((one.meta.created, bytes_of(one)) for one in self.mine)
 
-    def of_databases(self, created: Collection[str], since: datetime) -> dict[str, Usage]:
+    def of_databases(self, created: Collection[Created], since: datetime) -> dict[str, Usage]:
         """Return what each database has of the policy: what runs, and what was created since a time.
 
-        `created` are tables with a compaction that is not in `mine`.
+        `created` are compactions that are not in `mine`.
         """
-        running, size, cpu = Counter(map(database_of, created)), Counter[str](), Counter[str]()
+        running, size, cpu = Counter[str](), Counter[str](), Counter[str]()
+        for new in created:
+            database = database_of(new.table)
+            running[database] += 1
+            size[database] += new.bytes
+            cpu[database] += new.cpu
         for one in self.mine:
             database = database_of(table_of(one))
             running[database] += not one.ended
