@@ -173,10 +173,8 @@ class HudiCompaction:
                 return plan
             if not self._quiet(looks):
                 break
-            self._choice.forget()
         if self._numbered or self._exclusive or not self._choice.newest_only:
             return None
-        self._choice.forget()
         return self._client.plan_log_compaction(owner=owner, choose=self._choice, beside=True)
 
     def _quiet(self, looks: Iterator[int]) -> bool:
@@ -194,9 +192,8 @@ class HudiCompaction:
         size = sum(operation.size for operation in plan.operations)
         before = Progress(partitions_total=1, bytes_total=size)
         self._report.update(before, at_once=True)
-        if plan.action is Action.LOG_COMPACTION and (why := self._choice.obstacle(plan.log_files)):
-            # Only other clients, and earlier versions of this operator, make such plans.
-            raise HudiError(f"{plan.action} {plan.instant} must not run: {why}")
+        if plan.action is Action.LOG_COMPACTION:
+            self._require_mergeable(plan)
         try:
             written = self._client.run(plan, confirm=lambda: self._confirm(plan))
         except (HudiError, OvertakenError):
@@ -205,6 +202,12 @@ class HudiCompaction:
         log.info("%s %s is committed: %d bytes", plan.action, plan.instant, written.bytes)
         self._tell(plan, "Completed", written)
         self._report.update(before.model_copy(update={"partitions_done": 1, "bytes_done": size}), at_once=True)
+
+    def _require_mergeable(self, plan: Plan) -> None:
+        """Raise HudiError for a plan that Hudi runs wrong: other clients and earlier operators make such plans."""
+        for operation in plan.operations:
+            if why := self._choice.obstacle(operation.files):
+                raise HudiError(f"{plan.action} {plan.instant} must not run: {why}")
 
     def _undo(self, plan: Plan) -> None:
         """Roll back a failed log compaction. NB: not without the lease, as another driver may be rolling it back."""
