@@ -25,6 +25,8 @@ FILE_SYSTEM_LOCKS = f"{_LOCKS}FileSystemBasedLockProvider"
 LOCK_FOLDER = "hoodie.write.lock.filesystem.path"
 """Where that provider has its lock file; by default in the table."""
 
+STATUS_STORAGE = "hoodie.write.status.storage.level"
+
 ALWAYS = {
     "hoodie.write.auto.upgrade": "false",
     # NB: a client of 1.0 would otherwise commit before the checks.
@@ -118,6 +120,7 @@ def write_options(
     for key, value in given.items():
         _refuse(key, value, fixed)
     threshold(given, of_metadata_table=own.metadata_table)
+    _require_kept_statuses(given)
     _require_fitting(own, table, partitions)
     if not own.single_writer:
         _require_lock_provider(given.get(LOCK_PROVIDER), place=given.get(LOCK_FOLDER, table.location))
@@ -131,6 +134,13 @@ def threshold(options: Mapping[str, str], *, of_metadata_table: bool) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) < 2:
         raise RefusedOptionError(f"hudi.options[{key}] is {text!r}: set a number of blocks, 2 or more")
     return int(text)
+
+
+def _require_kept_statuses(given: Mapping[str, str]) -> None:
+    """Raise RefusedOptionError unless Spark keeps what a run wrote: what it drops, it writes a second time."""
+    level = given.get(STATUS_STORAGE, "MEMORY_AND_DISK_SER")
+    if "DISK" not in level.upper():
+        raise RefusedOptionError(f"hudi.options[{STATUS_STORAGE}] is {level!r}: set a level with DISK, or remove it")
 
 
 def _within(partitions: Sequence[str]) -> dict[str, str]:

@@ -40,6 +40,15 @@ def test_a_table_with_features_that_are_not_supported_is_refused() -> None:
         options(replace(TABLE, features=("hoodie.table.cdc.enabled=true",)))
 
 
+@pytest.mark.parametrize("level", ["MEMORY_ONLY", "MEMORY_ONLY_SER_2", "OFF_HEAP", "NONE"])
+def test_a_run_keeps_what_it_wrote_until_the_commit(level: str) -> None:
+    """A file group whose status was dropped from memory would be written twice."""
+    key = "hoodie.write.status.storage.level"
+    with pytest.raises(RefusedOptionError, match=rf"{key}\] is '{level}'"):
+        options(options={key: level})
+    assert options(options={key: "disk_only"})[key] == "disk_only"
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
