@@ -4,7 +4,8 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
-from compaction_operator.api.hudi import HudiOptions
+from compaction_operator.api.compaction import UPKEEP_TYPES, CompactionType
+from compaction_operator.api.hudi import HudiMode, HudiOptions
 from compaction_operator.api.stores import S3_SCHEMES, scheme_of
 from compaction_operator.hudi.errors import NoLockProviderError, RefusedOptionError
 from compaction_operator.hudi.merging import merge_mode_of
@@ -125,6 +126,22 @@ def write_options(
     if not own.single_writer:
         _require_lock_provider(given.get(LOCK_PROVIDER), place=given.get(LOCK_FOLDER, table.location))
     return {**given, **fixed}
+
+
+def require_fitting_type(type_: CompactionType, own: HudiOptions, *, partitions: Sequence[str]) -> None:
+    """Raise RefusedOptionError naming a field that does not apply to upkeep (types Clean and Archive)."""
+    if type_ not in UPKEEP_TYPES:
+        return
+    refused = {
+        "partitions": bool(partitions),
+        "hudi.mode": own.mode is not HudiMode.SCHEDULE_AND_EXECUTE,
+        "hudi.maxLogFileSizeToMerge": own.max_log_file_size_to_merge is not None,
+        "hudi.metadataTable": own.metadata_table,
+        "hudi.clean": own.clean and type_ is CompactionType.ARCHIVE,
+    }
+    for field, is_set in refused.items():
+        if is_set:
+            raise RefusedOptionError(f"{field} does not apply to type {type_}: remove it")
 
 
 def threshold(options: Mapping[str, str], *, of_metadata_table: bool) -> int:
