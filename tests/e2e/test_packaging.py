@@ -607,6 +607,23 @@ def test_invalid_specs_for_hudi_tables_are_refused(cluster: Cluster, path: str, 
     assert named in cluster.refusal("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
 
 
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"type": "Clean", "hudi": None, "partitions": ["2024"]}, "spec.partitions: Invalid value"),
+        ({"type": "Archive", "hudi": {"mode": "Execute"}}, "spec.hudi.mode: Invalid value"),
+        ({"type": "Archive", "hudi": {"clean": True}}, "spec.hudi.clean: Invalid value"),
+        ({"type": "Clean"}, "spec.hudi: Invalid value: has metadataTable or maxLogFileSizeToMerge"),
+        ({"type": "Clean", "hudi": None, "format": "HiveAcid"}, "spec.type: Invalid value: must match format"),
+        ({"type": "Archive", "hudi": None, "cleanup": {"mode": "Never"}}, "spec.cleanup: Invalid value"),
+    ],
+    ids=case_id,
+)
+def test_what_does_not_apply_to_upkeep_is_refused(cluster: Cluster, changes: Manifest, named: str) -> None:
+    manifest = resource(cluster, "TableCompaction", HUDI_COMPACTION | changes)
+    assert named in cluster.refusal("kubectl", "create", "--dry-run=server", "-f", "-", stdin=manifest)
+
+
 def test_the_metadata_table_is_for_the_driver_alone(cluster: Cluster) -> None:
     executors = {"spark": {"executors": {"instances": 2}}}
     manifest = resource(cluster, "TableCompaction", HUDI_COMPACTION | executors | {"hudi": {"metadataTable": True}})
@@ -624,6 +641,9 @@ def test_the_metadata_table_is_for_the_driver_alone(cluster: Cluster) -> None:
         {"table": {"location": "file:///warehouse/lake/orders"}},
         {"type": "Compaction", "hudi": {"clean": True, "archive": True}},
         {"type": "Compaction", "hudi": None},
+        {"type": "Clean", "hudi": {"archive": True, "options": {"hoodie.clean.commits.retained": "10"}}},
+        {"type": "Clean", "format": "Hudi", "hudi": None},
+        {"type": "Archive", "hudi": None},
     ],
     ids=case_id,
 )

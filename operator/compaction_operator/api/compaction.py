@@ -27,13 +27,16 @@ class CompactionType(StrEnum):
     """The compaction type.
 
     Hive ACID: Minor merges deltas into one, Major merges base and deltas into a new base.
-    Hudi: LogCompaction merges log blocks into one (RFC-48), Compaction merges base and log files into new base files.
+    Hudi: LogCompaction merges log blocks into one (RFC-48), Compaction merges base and log files into new base files,
+    Clean runs Hudi's cleaner, and Archive moves old instants of the timeline to the archive.
     """
 
     MINOR = "Minor"
     MAJOR = "Major"
     LOG_COMPACTION = "LogCompaction"
     COMPACTION = "Compaction"
+    CLEAN = "Clean"
+    ARCHIVE = "Archive"
 
     @property
     def table_format(self) -> Format:
@@ -48,6 +51,9 @@ class CompactionType(StrEnum):
 
 HIVE_TYPES = (CompactionType.MINOR, CompactionType.MAJOR)
 """The types that apply to Hive ACID tables."""
+
+UPKEEP_TYPES = (CompactionType.CLEAN, CompactionType.ARCHIVE)
+"""The types that merge nothing: upkeep of a Hudi table."""
 
 
 class Phase(StrEnum):

@@ -53,6 +53,7 @@ class HudiStatus(ReadModel):
       bytes also include base files if those are merged.
     - `write_amplification` is a decimal number: bytes written to the table since its last full compaction, for each
       byte that writers added.
+    - `files_deleted` are the cleaner's files, `archived` the instants that left the active timeline.
     - `nothing_planned` is the reason why there was nothing to do.
     """
 
@@ -72,6 +73,8 @@ class HudiStatus(ReadModel):
     pending: tuple[str, ...] = ()
     stale: tuple[str, ...] = ()
     cleaned: str | None = None
+    files_deleted: int = 0
+    archived: int = 0
     nothing_planned: str | None = None
 
     def shortened(self) -> "HudiStatus":

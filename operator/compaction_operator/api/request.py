@@ -57,6 +57,8 @@ class Reason(StrEnum):
     COMPACTED = "Compacted"
     NOTHING_TO_COMPACT = "NothingToCompact"
     SCHEDULED = "Scheduled"
+    CLEANED = "Cleaned"
+    ARCHIVED = "Archived"
     TABLE_NOT_FOUND = "TableNotFound"
     PARTITION_NOT_FOUND = "PartitionNotFound"
     NOT_TRANSACTIONAL = "NotTransactional"
@@ -132,7 +134,9 @@ FINAL_REASONS = frozenset(
 )
 """Final failures. A retry cannot help, so no further attempt is made."""
 
-SUCCESS_REASONS = frozenset({Reason.COMPACTED, Reason.NOTHING_TO_COMPACT, Reason.SCHEDULED})
+SUCCESS_REASONS = frozenset(
+    {Reason.COMPACTED, Reason.NOTHING_TO_COMPACT, Reason.SCHEDULED, Reason.CLEANED, Reason.ARCHIVED}
+)
 """Reasons of a successful attempt."""
 
 WAITING_REASONS = frozenset(

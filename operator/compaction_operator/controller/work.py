@@ -9,7 +9,13 @@ from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 from compaction_operator.api.cleanup import PartitionEntry
-from compaction_operator.api.compaction import Readers, TableCompactionSpec, TableCompactionStatus, TableRef
+from compaction_operator.api.compaction import (
+    CompactionType,
+    Readers,
+    TableCompactionSpec,
+    TableCompactionStatus,
+    TableRef,
+)
 from compaction_operator.api.config import HidingLock, Metastore, OperatorConfig, Warehouse
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import CompactionPolicySpec
@@ -40,7 +46,7 @@ from compaction_operator.controller.kube.times import Clock, parse_time, rfc3339
 from compaction_operator.controller.permissions import may_use, readers_refusal
 from compaction_operator.controller.pool import Pool
 from compaction_operator.controller.survey import Surveyor
-from compaction_operator.hudi import HudiError, bundle_for, read_table, write_options
+from compaction_operator.hudi import HudiError, bundle_for, read_table, require_fitting_type, write_options
 from compaction_operator.metastore import (
     Generation,
     MetastoreClient,
@@ -144,7 +150,11 @@ class Work:
 
     def _preflight_hudi(self, spec: TableCompactionSpec) -> Preflight:
         own = spec.hudi or HudiOptions()
+        if spec.type is CompactionType.CLEAN and self._config.cleanup.suspend:
+            message = "the operator's cleanup.suspend is set: Hudi's cleaner does not run"
+            return Preflight(Reason.SUSPENDED, message)
         try:
+            require_fitting_type(spec.type, own, partitions=spec.partitions)
             location = spec.table.location or self._hudi_location(spec)
             table = read_table(self._open_storage(spec.warehouse)(location), location)
             table.require_merge_on_read()

@@ -1,13 +1,18 @@
 """Hudi tables: decisions about their timeline and log files, made on plain values, and Hudi itself in a JVM (`jvm`)."""
 
 from compaction_operator.hudi.choice import Choice, lies_in
-from compaction_operator.hudi.errors import HudiError, RefusedOptionError, UnsupportedVersionError
+from compaction_operator.hudi.errors import (
+    HudiError,
+    RefusedOptionError,
+    UnsupportedVersionError,
+    WaitingForInstantError,
+)
 from compaction_operator.hudi.files import Commits, LogSizes, SliceSizes, commits_of, sizes_of, timeline_folder
 from compaction_operator.hudi.instants import Action, Instant, State, Todo, decide, is_own, late, stale
 from compaction_operator.hudi.log_blocks import Block, LogFile
 from compaction_operator.hudi.merging import keeps_deletes
-from compaction_operator.hudi.options import threshold, write_options
-from compaction_operator.hudi.plans import FileGroup, Operation, Plan, Written
+from compaction_operator.hudi.options import require_fitting_type, threshold, write_options
+from compaction_operator.hudi.plans import Cleaned, FileGroup, Operation, Plan, Written
 from compaction_operator.hudi.properties import BUNDLES, HudiTable, bundle_for, read_table
 
 __all__ = [
@@ -15,6 +20,7 @@ __all__ = [
     "Action",
     "Block",
     "Choice",
+    "Cleaned",
     "Commits",
     "FileGroup",
     "HudiError",
@@ -29,6 +35,7 @@ __all__ = [
     "State",
     "Todo",
     "UnsupportedVersionError",
+    "WaitingForInstantError",
     "Written",
     "bundle_for",
     "commits_of",
@@ -38,6 +45,7 @@ __all__ = [
     "late",
     "lies_in",
     "read_table",
+    "require_fitting_type",
     "sizes_of",
     "stale",
     "threshold",

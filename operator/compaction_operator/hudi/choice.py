@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 from compaction_operator.api.model import counted
-from compaction_operator.hudi.log_blocks import Block, LogFile, best_run
+from compaction_operator.hudi.log_blocks import Block, LogFile, best_run, blocks_of
 from compaction_operator.hudi.plans import Operation
 
 _TWO_TYPES = (
@@ -65,8 +65,8 @@ class Choice:
         return not self._partitions or any(lies_in(partition, wanted) for wanted in self._partitions)
 
     def obstacle(self, files: Sequence[LogFile]) -> str | None:
-        """Return the newest of some files that Hudi cannot merge, and why; None if it can merge all."""
-        for file in reversed(files):
+        """Return the newest file of a file group that Hudi cannot merge, and why; None if it can merge all."""
+        for file in (file for block in reversed(blocks_of(files)) for file in reversed(block.files)):
             if file.partial:
                 return f"{file.name}: its records contain changed columns only, and Hudi cannot merge such records"
             if file.deletes and not self._keeps_deletes:

@@ -12,12 +12,13 @@ SEEN_KEY = "compaction.dev/seen"
 
 
 class Action(StrEnum):
-    """Relevant actions on the timeline, by their names while they are pending."""
+    """Relevant actions on the timeline, by their names while they are pending. `Timeline.instants` has no cleans."""
 
     LOG_COMPACTION = "logcompaction"
     COMPACTION = "compaction"
     CLUSTERING = "clustering"
     DELTA_COMMIT = "deltacommit"
+    CLEAN = "clean"
 
 
 class State(StrEnum):

@@ -4,7 +4,7 @@ The unit of a plan is the log file. The rules come from RFC-48 ("Disadvantages")
 scanners of log blocks give a merged block (HoodieLogFile's comparator, BaseHoodieLogRecordReader).
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 
@@ -57,12 +57,14 @@ class Block:
 def blocks_of(files: Iterable[LogFile]) -> tuple[Block, ...]:
     """Return the blocks that a reader of the slice opens, oldest first.
 
-    NB: rolled-back files and their rollback belong to the oldest block, so that a merge takes both or neither.
+    NB: rolled-back files and their rollback belong to the oldest block, so that a merge takes both or neither. Their
+    deletes are not read, and do not count.
     """
     found = list(files)
     gone = frozenset().union(*(file.rolls_back for file in found))
-    empty = tuple(file for file in found if not frozenset(file.instants) - gone)
-    blocks = _live_blocks(file for file in found if file not in empty)
+    is_empty = [not frozenset(file.instants) - gone for file in found]
+    empty = tuple(replace(file, deletes=frozenset()) for file, skipped in zip(found, is_empty, strict=True) if skipped)
+    blocks = _live_blocks(file for file, skipped in zip(found, is_empty, strict=True) if not skipped)
     return tuple(replace(block, files=(*empty, *block.files)) if block is blocks[0] else block for block in blocks)
 
 
@@ -153,14 +155,14 @@ def _runs(blocks: Sequence[Block], fits: Sequence[bool], pending: Collection[str
     return [tuple(run) for run in runs if run]
 
 
-def _of_one_type(run: Sequence[Block]) -> list[tuple[Block, ...]]:
-    """Split a run, from its newest block on, so that the deletes of each part have ordering values of one type."""
-    parts: list[list[Block]] = [[]]
-    types: frozenset[int] = frozenset()
-    for block in reversed(run):
-        types |= block.deletes
-        if parts[-1] and len(types) > 1:
-            parts.append([])
-            types = block.deletes
-        parts[-1].append(block)
-    return [tuple(reversed(part)) for part in reversed(parts)]
+def _of_one_type(run: tuple[Block, ...]) -> Iterator[tuple[Block, ...]]:
+    """Yield the longest parts of a run whose deletes have ordering values of one type each. The parts may overlap."""
+    begin, last_of_type = 0, dict[int, int]()
+    for end, block in enumerate(run):
+        last_of_type |= dict.fromkeys(block.deletes, end)
+        *others, _ = sorted(last_of_type.values()) or [-1]
+        # Of all types but the newest one, no block may be in the part.
+        if (first := min(max(others, default=-1) + 1, end)) > begin:
+            yield run[begin:end]
+            begin = first
+    yield run[begin:]

@@ -44,9 +44,9 @@ class LogFormatError(OperatorError):
 class Header:
     """The relevant fields of a block's header. `target` is the instant that it rolls back, empty if there is none.
 
-    `deletes` is None for a block without deletes. Otherwise it is the type of the ordering value of its first one, as a
-    place among the types that HoodieDeleteRecord allows: a commit has one type, int for deletes by operation. UNKNOWN
-    is another type than all others.
+    `deletes` is None for a block without deleted keys. Otherwise it is the type of the ordering value of its first one,
+    as a place among the types that HoodieDeleteRecord allows: a commit has one type, int for deletes by operation.
+    UNKNOWN is another type than all others.
     """
 
     is_command: bool
@@ -101,8 +101,8 @@ def _header(kind: int, entries: dict[int, str], deletes: int | None) -> Header:
     )
 
 
-def _ordering_type(file: BinaryIO, end: int) -> int:
-    """Return the type of the first deleted key's ordering value, from the place right after the header of a block.
+def _ordering_type(file: BinaryIO, end: int) -> int | None:
+    """Return the type of the first deleted key's ordering value, None without a key. `file` is right after a header.
 
     A content of version 3 is an Avro record (HoodieDeleteRecordList): a list of key, partition and ordering value, each
     of them one of several types.
@@ -113,7 +113,7 @@ def _ordering_type(file: BinaryIO, end: int) -> int:
     if (count := _number(file)) < 0:
         _number(file)
     if not count:
-        return UNKNOWN
+        return None
     for _ in ("recordKey", "partitionPath"):
         if _number(file):
             length = _number(file)

@@ -4,7 +4,8 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 
-from compaction_operator.api.hudi import HudiOptions
+from compaction_operator.api.compaction import UPKEEP_TYPES, CompactionType
+from compaction_operator.api.hudi import HudiMode, HudiOptions
 from compaction_operator.api.stores import S3_SCHEMES, scheme_of
 from compaction_operator.hudi.errors import NoLockProviderError, RefusedOptionError
 from compaction_operator.hudi.merging import merge_mode_of
@@ -24,6 +25,8 @@ NOT_ACROSS_PROCESSES = frozenset({f"{_LOCKS}InProcessLockProvider", f"{_LOCKS}No
 FILE_SYSTEM_LOCKS = f"{_LOCKS}FileSystemBasedLockProvider"
 LOCK_FOLDER = "hoodie.write.lock.filesystem.path"
 """Where that provider has its lock file; by default in the table."""
+
+STATUS_STORAGE = "hoodie.write.status.storage.level"
 
 ALWAYS = {
     "hoodie.write.auto.upgrade": "false",
@@ -118,10 +121,27 @@ def write_options(
     for key, value in given.items():
         _refuse(key, value, fixed)
     threshold(given, of_metadata_table=own.metadata_table)
+    _require_kept_statuses(given)
     _require_fitting(own, table, partitions)
     if not own.single_writer:
         _require_lock_provider(given.get(LOCK_PROVIDER), place=given.get(LOCK_FOLDER, table.location))
     return {**given, **fixed}
+
+
+def require_fitting_type(type_: CompactionType, own: HudiOptions, *, partitions: Sequence[str]) -> None:
+    """Raise RefusedOptionError naming a field that does not apply to upkeep (types Clean and Archive)."""
+    if type_ not in UPKEEP_TYPES:
+        return
+    refused = {
+        "partitions": bool(partitions),
+        "hudi.mode": own.mode is not HudiMode.SCHEDULE_AND_EXECUTE,
+        "hudi.maxLogFileSizeToMerge": own.max_log_file_size_to_merge is not None,
+        "hudi.metadataTable": own.metadata_table,
+        "hudi.clean": own.clean and type_ is CompactionType.ARCHIVE,
+    }
+    for field, is_set in refused.items():
+        if is_set:
+            raise RefusedOptionError(f"{field} does not apply to type {type_}: remove it")
 
 
 def threshold(options: Mapping[str, str], *, of_metadata_table: bool) -> int:
@@ -131,6 +151,13 @@ def threshold(options: Mapping[str, str], *, of_metadata_table: bool) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) < 2:
         raise RefusedOptionError(f"hudi.options[{key}] is {text!r}: set a number of blocks, 2 or more")
     return int(text)
+
+
+def _require_kept_statuses(given: Mapping[str, str]) -> None:
+    """Raise RefusedOptionError unless Spark keeps what a run wrote: what it drops, it writes a second time."""
+    level = given.get(STATUS_STORAGE, "MEMORY_AND_DISK_SER")
+    if "DISK" not in level.upper():
+        raise RefusedOptionError(f"hudi.options[{STATUS_STORAGE}] is {level!r}: set a level with DISK, or remove it")
 
 
 def _within(partitions: Sequence[str]) -> dict[str, str]:

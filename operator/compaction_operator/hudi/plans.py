@@ -1,7 +1,8 @@
 """Plans on a Hudi table's timeline and their results, as values."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 from compaction_operator.hudi.instants import Action
 from compaction_operator.hudi.log_blocks import Block, LogFile, blocks_of
@@ -36,11 +37,6 @@ class Plan:
     operations: tuple[Operation, ...]
     seen: frozenset[str] = frozenset()
 
-    @property
-    def log_files(self) -> tuple[LogFile, ...]:
-        """The log files of all operations."""
-        return tuple(file for operation in self.operations for file in operation.files)
-
 
 @dataclass(frozen=True)
 class Written:
@@ -68,5 +64,13 @@ class Cleaned:
     files: int
 
 
-Choose = Callable[[Operation, Collection[str]], tuple[Block, ...]]
-"""Maps a file group of Hudi's planner and the pending delta commits to the blocks to merge; none skips it."""
+class Choose(Protocol):
+    """Chooses what a log compaction merges."""
+
+    def forget(self) -> None:
+        """Forget what it chose and skipped: another plan is made."""
+        ...
+
+    def __call__(self, operation: Operation, pending: Collection[str], /) -> tuple[Block, ...]:
+        """Return the blocks to merge of a file group of Hudi's planner, beside pending delta commits; none skips it."""
+        ...

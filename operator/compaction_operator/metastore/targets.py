@@ -70,7 +70,8 @@ def require_compactable(table: Table) -> None:
     """Raise Refused for a table that is not a full ACID table stored as ORC."""
     ref = f"{table.database}.{table.name}"
     if table.is_hudi:
-        raise Refused(Reason.WRONG_FORMAT, f"table {ref} is a Hudi table: its types are LogCompaction and Compaction")
+        types = "LogCompaction, Compaction, Clean and Archive"
+        raise Refused(Reason.WRONG_FORMAT, f"table {ref} is a Hudi table: its types are {types}")
     if table.is_iceberg:
         raise Refused(Reason.WRONG_FORMAT, f"table {ref} is an Iceberg table: only full-ACID tables can be compacted")
     if not table.is_transactional:

@@ -46,6 +46,7 @@ class Jobs:
         table: SmallTable,
         kind: CompactionType,
         *,
+        namespace: str = "team",
         uid: str = "job",
         partitions: tuple[str, ...] = (),
         lost: Callable[[], bool] = lambda: False,
@@ -55,7 +56,7 @@ class Jobs:
         options = HudiOptions.model_validate({"bundle": self._session.version} | hudi)
         request = JobRequest(
             name="small-hudi",
-            namespace="team",
+            namespace=namespace,
             uid=uid,
             attempt=1,
             job="small-hudi-1",

@@ -84,17 +84,21 @@ def test_a_plan_is_drafted_without_the_lock_and_saved_narrow_under_it_if_the_tim
         assert not [name for name in timeline(table.location) if "logcompaction" in name]
         return own(client, *draft, owner=owner)
 
-    def choose(operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
-        drafted.append((len(operation.blocks), lock_is_free()))
-        if len(drafted) <= writes:
-            table.upsert(range(20), 50)
-        return operation.blocks[-2:]
+    class NewestTwo:
+        def forget(self) -> None:
+            """Nothing is remembered."""
+
+        def __call__(self, operation: Operation, pending: Collection[str]) -> tuple[Block, ...]:
+            drafted.append((len(operation.blocks), lock_is_free()))
+            if len(drafted) <= writes:
+                table.upsert(range(20), 50)
+            return operation.blocks[-2:]
 
     monkeypatch.setattr(HudiClient, "_save", save)
     with client_of(hudi, table, locks) as client:
-        plan = client.plan_log_compaction(owner="team/uid/1", choose=choose, beside=False)
+        plan = client.plan_log_compaction(owner="team/uid/1", choose=NewestTwo(), beside=False)
         assert plan is not None
         assert client.plan_of(Instant(plan.instant, Action.LOG_COMPACTION, State.REQUESTED)) == plan
     assert drafted == [(4 + number, number < DRAFTS) for number in range(writes + 1)]
     assert saved == [False]
-    assert len(plan.log_files) == 2
+    assert len(plan.operations[0].files) == 2

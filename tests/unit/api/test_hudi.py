@@ -18,8 +18,8 @@ from compaction_operator.api.request import (
 
 
 def test_every_type_has_one_format() -> None:
-    assert [type_.table_format for type_ in CompactionType] == [Format.HIVE_ACID] * 2 + [Format.HUDI] * 2
-    nouns = ["Minor compaction", "Major compaction", "LogCompaction", "Compaction"]
+    assert [type_.table_format for type_ in CompactionType] == [Format.HIVE_ACID] * 2 + [Format.HUDI] * 4
+    nouns = ["Minor compaction", "Major compaction", "LogCompaction", "Compaction", "Clean", "Archive"]
     assert [type_.noun for type_ in CompactionType] == nouns
 
 

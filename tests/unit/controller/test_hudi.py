@@ -10,7 +10,7 @@ from compaction_operator.api.compaction import Format
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.config import HudiSettings, OperatorConfig
 from compaction_operator.api.hudi import HudiMode, HudiOptions, HudiStatus
-from compaction_operator.api.request import REQUEST_VARIABLE, DriverResult, JobRequest, Reason
+from compaction_operator.api.request import REQUEST_VARIABLE, SUCCESS_REASONS, DriverResult, JobRequest, Reason
 from compaction_operator.controller.answers import Preflight
 from compaction_operator.controller.compaction.decide import (
     CompactionAction,
@@ -189,10 +189,12 @@ def preflight(
     hudi: dict[str, Any] | None = None,
     config: OperatorConfig = CONFIG,
     metastore: FakeMetastore | None = None,
+    **fields: Any,
 ) -> Preflight:
     work = Work(config, clock=lambda: NOON, connect=lambda _: (metastore or unavailable()).client())
     table = BY_NAME["table"] if metastore else {"location": str(place)}
-    return work.preflight(compaction(table=table, type="LogCompaction", **({"hudi": hudi} if hudi else {})))
+    given = {"type": "LogCompaction"} | fields | ({"hudi": hudi} if hudi else {})
+    return work.preflight(compaction(table=table, **given))
 
 
 def test_a_table_by_location_is_asked_itself(tmp_path: Path) -> None:
@@ -240,6 +242,24 @@ def test_what_can_never_be_done_costs_no_pod(
     verdict = preflight(hudi_table(tmp_path, **properties), hudi=hudi)
     assert verdict.reason is reason
     assert named in verdict.message
+
+
+def test_a_clean_waits_without_a_pod_while_all_deletion_is_held(tmp_path: Path) -> None:
+    held = CONFIG.model_copy(update={"cleanup": CONFIG.cleanup.model_copy(update={"suspend": True})})
+    place = hudi_table(tmp_path)
+    verdict = preflight(place, config=held, type="Clean")
+    assert (verdict.reason, verdict.location) == (Reason.SUSPENDED, None)
+    assert "cleanup.suspend is set" in verdict.message
+    assert preflight(place, type="Clean").reason is None
+    assert preflight(place, config=held, type="Archive").reason is None
+
+
+def test_what_does_not_apply_to_a_clean_costs_no_pod(tmp_path: Path) -> None:
+    verdict = preflight(hudi_table(tmp_path), type="Clean", partitions=["2024"])
+    assert (verdict.reason, verdict.message) == (
+        Reason.REFUSED_OPTION,
+        "partitions does not apply to type Clean: remove it",
+    )
 
 
 def test_where_no_table_lies_is_said(tmp_path: Path) -> None:
@@ -304,7 +324,7 @@ def said(decision: CompactionDecision) -> tuple[str, str, str]:
     return found.status.value, found.reason, found.message
 
 
-@pytest.mark.parametrize("reason", [Reason.COMPACTED, Reason.NOTHING_TO_COMPACT, Reason.SCHEDULED])
+@pytest.mark.parametrize("reason", sorted(SUCCESS_REASONS))
 def test_a_good_end_is_what_the_driver_says(reason: Reason) -> None:
     decision = step(RUNNING, ended(DriverResult(reason=reason, message="as it was", hudi=DONE)))
     assert said(decision) == ("True", reason, "as it was")

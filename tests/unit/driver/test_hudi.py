@@ -1,6 +1,7 @@
 """The flow of a compaction of a Hudi table, on a timeline in memory."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,8 @@ from compaction_operator.hudi.plans import Choose, Cleaned
 from .support import REQUEST, Reports
 
 MINE = f"team/{REQUEST.uid}/1"
+ENDS = (State.COMPLETED, State.INFLIGHT, State.REQUESTED)
+CLEANS = ["roll back dead writes", f"plan a clean for team/{REQUEST.uid}/2", "clean 95"]
 
 
 class Timeline(HudiClient):
@@ -46,6 +49,9 @@ class Timeline(HudiClient):
         self.partial = False
         self.deletes: frozenset[int] = frozenset()
         self.cleaner_fails = False
+        self.files_to_clean = 7
+        self.pending_cleans: tuple[Instant, ...] = ()
+        self.cleans_meanwhile: tuple[Instant, ...] = ()
         self.empty: tuple[Instant, ...] = ()
         self.empty_plans: tuple[str, ...] = ()
         self.more_groups: tuple[FileGroup, ...] = ()
@@ -97,14 +103,38 @@ class Timeline(HudiClient):
         self._put(instant.time, instant.action, State.INFLIGHT)
         return True
 
-    def clean(self) -> Cleaned | None:
-        self.calls.append("clean")
+    def cleans(self) -> tuple[Instant, ...]:
+        return self.pending_cleans
+
+    def roll_back_dead_writes(self) -> None:
+        self.calls.append("roll back dead writes")
+
+    def plan_clean(self, *, owner: str, confirm: Callable[[], None]) -> Instant | None:
+        self.pending_cleans += self.cleans_meanwhile
+        confirm()
+        self.calls.append(f"plan a clean for {owner}")
+        return clean("95", State.REQUESTED) if self.files_to_clean else None
+
+    def run_clean(self, clean: Instant, *, confirm: Callable[[], None]) -> Cleaned:
+        confirm()
+        self.calls.append(f"clean {clean.time}")
         if self.cleaner_fails:
             raise HudiError("cleaning: no space left")
-        return Cleaned("95", 7)
+        self.pending_cleans = tuple(one for one in self.pending_cleans if one.time != clean.time)
+        return Cleaned(clean.time, self.files_to_clean)
 
-    def archive(self) -> None:
+    def reopen_clean(self, clean: Instant) -> Instant:
+        self.calls.append(f"reopen clean {clean.time}")
+        return replace(clean, state=State.INFLIGHT)
+
+    def remove_clean(self, clean: Instant) -> None:
+        self.calls.append(f"remove clean {clean.time}")
+        self.pending_cleans = tuple(one for one in self.pending_cleans if one != clean)
+
+    def archive(self, *, confirm: Callable[[], None]) -> int:
+        confirm()
         self.calls.append("archive")
+        return 3
 
     def file_groups(self) -> tuple[FileGroup, ...]:
         return (FileGroup("", "f1", self.blocks, self.busy), *self.more_groups)
@@ -180,6 +210,10 @@ def commit(time: str, state: State = State.COMPLETED) -> Instant:
 
 def log_compaction(state: State, owner: str | None = MINE, time: str = "10") -> Instant:
     return Instant(time, Action.LOG_COMPACTION, state, owner)
+
+
+def clean(time: str, state: State, owner: str | None = MINE) -> Instant:
+    return Instant(time, Action.CLEAN, state, owner)
 
 
 def compaction(state: State, owner: str | None = MINE, time: str = "20") -> Instant:
@@ -438,14 +472,83 @@ def test_where_readers_put_it_in_its_place_it_is_committed_all_the_same() -> Non
 def test_the_cleaner_and_the_archiver_run_when_they_are_asked_for() -> None:
     timeline = Timeline(blocks=0)
     result = compact(timeline, clean=True, archive=True)
-    assert timeline.calls == ["clean", "archive"]
-    assert status_of(result).cleaned == "95: 7 files"
+    assert timeline.calls == [*CLEANS, "archive"]
+    status = status_of(result)
+    assert (status.cleaned, status.files_deleted, status.archived) == ("95: 7 files", 7, 3)
+
+
+def test_the_type_clean_cleans_and_compacts_nothing() -> None:
+    timeline, report = Timeline(), Reports()
+    result = compact(timeline, CompactionType.CLEAN, report=report)
+    assert timeline.calls == CLEANS
+    assert (result.reason, result.message) == (Reason.CLEANED, "clean 95 Completed: 7 files deleted")
+    assert (status_of(result).files_deleted, status_of(result).instant) == (7, None)
+    assert report.said[-1] == Progress(partitions_done=1, partitions_total=1)
+
+
+def test_a_table_without_anything_to_clean_says_so() -> None:
+    timeline = Timeline()
+    timeline.files_to_clean = 0
+    result = compact(timeline, CompactionType.CLEAN, archive=True)
+    assert (result.reason, result.message) == (Reason.CLEANED, "nothing to clean; 3 instants archived")
+
+
+def test_the_type_archive_archives_and_cleans_nothing() -> None:
+    timeline = Timeline()
+    result = compact(timeline, CompactionType.ARCHIVE)
+    assert (timeline.calls, result.reason, result.message) == (["archive"], Reason.ARCHIVED, "3 instants archived")
+
+
+@pytest.mark.parametrize("kind", [CompactionType.CLEAN, CompactionType.ARCHIVE])
+def test_upkeep_first_repairs_what_a_dead_driver_left(kind: CompactionType) -> None:
+    timeline = Timeline()
+    timeline.empty, timeline.empty_plans = (log_compaction(State.COMPLETED),), ("05",)
+    assert status_of(compact(timeline, kind)).removed == ("05",)
+    assert timeline.calls[0] == "reopen 10"
+
+
+def test_a_clean_that_had_begun_is_finished_and_one_that_had_not_is_planned_anew() -> None:
+    timeline = Timeline()
+    timeline.pending_cleans = tuple(clean(str(time), state) for time, state in zip((50, 60, 70), ENDS, strict=True))
+    result = compact(timeline, CompactionType.CLEAN)
+    repairs = ["reopen clean 50", "remove clean 70", "clean 50", "clean 60"]
+    assert timeline.calls == [CLEANS[0], *repairs, *CLEANS[1:]]
+    assert status_of(result).files_deleted == 21
+
+
+@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
+def test_a_clean_of_another_client_is_waited_for_unless_the_user_opts_in(state: State) -> None:
+    for all_instants in (False, True):
+        timeline = Timeline()
+        timeline.pending_cleans = (clean("60", state, owner=None),)
+        if all_instants:
+            assert compact(timeline, CompactionType.CLEAN, all_instants=True).reason is Reason.CLEANED
+            continue
+        with pytest.raises(HudiError, match=rf"60\.clean\.{state.lower()} of another client is pending") as waits:
+            compact(timeline, CompactionType.CLEAN)
+        assert (waits.value.reason, timeline.calls) == (Reason.WAITING_FOR_INSTANT, [])
+
+
+def test_a_clean_that_another_client_planned_meanwhile_is_waited_for() -> None:
+    timeline = Timeline()
+    timeline.cleans_meanwhile = (clean("94", State.REQUESTED, owner=None),)
+    with pytest.raises(HudiError, match="another client is pending"):
+        compact(timeline, CompactionType.CLEAN)
+    assert timeline.calls == CLEANS[:1]
+
+
+@pytest.mark.parametrize(("looks", "done"), [(1, 0), (2, 1), (3, 2)])
+def test_nothing_is_cleaned_without_the_lease(looks: int, done: int) -> None:
+    timeline = Timeline()
+    with pytest.raises(JobError, match="lost"):
+        compact(timeline, CompactionType.CLEAN, lease=Lease(looks))
+    assert timeline.calls == CLEANS[:done]
 
 
 def test_who_holds_all_deletion_holds_the_cleaner_too() -> None:
     timeline = Timeline()
     result = compact(timeline, clean=True, cleaner_held=True)
-    assert "clean" not in timeline.calls
+    assert not {*CLEANS} & {*timeline.calls}
     assert result.reason is Reason.COMPACTED
     assert status_of(result).cleaned == "not cleaned: the operator's cleanup.suspend is set"
 

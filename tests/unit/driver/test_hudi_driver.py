@@ -78,6 +78,7 @@ def test_partitions_are_for_hudis_own_planner_too(location: str) -> None:
         ({"metadata.partitions": ""}, {"metadata_table": True}, Reason.REFUSED_OPTION),
         ({}, {"metadata_table": True, "type_": CompactionType.COMPACTION}, Reason.REFUSED_OPTION),
         ({}, {"metadata_table": True, "mode": HudiMode.SCHEDULE}, Reason.REFUSED_OPTION),
+        ({}, {"type_": CompactionType.CLEAN, "mode": HudiMode.EXECUTE}, Reason.REFUSED_OPTION),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_spark_starts(
@@ -86,6 +87,17 @@ def test_what_cannot_be_done_is_refused_before_spark_starts(
     with pytest.raises(HudiError) as caught:
         prepare(request(**own), written(tmp_path, **changes))
     assert caught.value.reason is reason
+
+
+def test_the_type_clean_is_held_with_all_deletion(location: str) -> None:
+    for kind, held in ((CompactionType.CLEAN, True), (CompactionType.ARCHIVE, False)):
+        asked = request(type_=kind).model_copy(update={"cleaner_held": True})
+        if not held:
+            assert prepare(asked, location)
+            continue
+        with pytest.raises(JobError, match=r"cleanup\.suspend is set") as waits:
+            prepare(asked, location)
+        assert waits.value.reason is Reason.SUSPENDED
 
 
 def test_executors_have_no_part_in_the_metadata_table(location: str) -> None:

@@ -70,6 +70,14 @@ def test_blocks_with_deletes_are_named_where_they_would_be_lost() -> None:
     assert one.why_nothing([3]).startswith("file group f1: log.2: its deletes would be lost by Hudi 1.0")
 
 
+def test_a_block_that_was_rolled_back_is_no_obstacle() -> None:
+    dead = LogFile("log.1", ("1",), 1, deletes=frozenset({2}))
+    rollback = LogFile("log.2", (), 1, rolls_back=frozenset({"1"}))
+    one = Choice(threshold=3, limit=None, partitions=(), newest_only=False, keeps_deletes=False)
+    assert one.obstacle([dead, rollback, LogFile("log.3", ("3",), 1)]) is None
+    assert one.obstacle([dead])
+
+
 def test_deletes_of_two_types_are_named_where_they_keep_blocks_apart() -> None:
     files = tuple(LogFile(f"log.{n}", (f"{n}",), 1, deletes=frozenset({n})) for n in (1, 2, 3))
     one = choice()

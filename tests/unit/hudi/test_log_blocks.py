@@ -57,8 +57,9 @@ def test_a_block_with_deletes_ends_a_run_where_the_compactor_would_lose_them() -
         ([{}, {2}, {}, {2}, {3}], [1, 2, 3, 4]),
         ([{2}, {}, {2, 3}, {}, {}], [4, 5]),
         ([{2}, {3}, {2}, {3}, {2}], []),
+        ([{2}, {}, {}, {3}, {}, {}, {2}], [2, 3, 4, 5, 6]),
     ],
-    ids=["one type", "two types", "the older ones", "both in one block", "in turns"],
+    ids=["one type", "two types", "the older ones", "both in one block", "in turns", "runs overlap"],
 )
 def test_deletes_with_ordering_values_of_two_types_are_not_merged_into_one_block(
     types: list[set[int]], merged: list[int]
@@ -66,6 +67,13 @@ def test_deletes_with_ordering_values_of_two_types_are_not_merged_into_one_block
     """Readers without a JVM refuse such a block."""
     files = [replace(file(n), deletes=frozenset(found)) for n, found in enumerate(types, 1)]
     assert run(*files) == [f"{n:03}" for n in merged]
+
+
+def test_the_newest_blocks_of_one_type_are_merged_where_only_they_may_be() -> None:
+    types = [{3}, {}, {}, {}, {2}, {}, {3}]
+    files = [replace(file(n), deletes=frozenset(found)) for n, found in enumerate(types, 1)]
+    assert run(*files) == ["002", "003", "004", "005", "006"]
+    assert run(*files, newest_only=True) == ["006", "007"]
 
 
 def test_a_merged_block_has_the_types_of_its_originals() -> None:
@@ -161,6 +169,14 @@ def test_what_was_rolled_back_counts_for_nothing_and_goes_with_its_rollback() ->
     assert blocks[0].files == (dead, rollback, one)
     assert sum(block.size for block in blocks) == 40
     assert blocks_of([dead, rollback]) == ()
+
+
+def test_deletes_that_were_rolled_back_keep_no_block_from_being_merged() -> None:
+    dead = replace(file(3), deletes=frozenset({2}))
+    rollback = LogFile("rollback", ("004",), 10, rolls_back=frozenset({"003", "004"}))
+    live = [file(1), replace(file(2), deletes=frozenset({3})), file(5)]
+    assert run(*live, dead, rollback) == ["003", "004", "001", "002", "005"]
+    assert run(file(1), file(2), dead, rollback, keeps_deletes=False) == ["003", "004", "001", "002"]
 
 
 @given(HISTORIES, st.integers(1, 4), st.integers(5, 40), st.lists(st.integers(0, 11), max_size=3), st.booleans())

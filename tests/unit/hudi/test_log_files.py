@@ -120,3 +120,10 @@ def test_sizes_come_by_one_listing_and_of_other_files_from_hudi(tmp_path: Path, 
     assert list(opened(tmp_path, storage).sizes(places).values()).count(7) == 2
     assert opened(tmp_path, storage).sizes(places[:1]) == {places[0]: 3}
     assert all("gone" in path or "no-such" in path for path in storage.asked)
+
+
+def test_the_size_of_a_symbolic_link_is_that_of_its_file(partition: Path) -> None:
+    """Hudi follows the link; the link itself has the size of its target's path."""
+    (partition / "link").symlink_to("/elsewhere")
+    place = partition.name, "link"
+    assert opened(partition.parent, Storage()).sizes([place]) == {place: 7}

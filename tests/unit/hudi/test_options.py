@@ -2,12 +2,21 @@
 
 import logging
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from compaction_operator.api.hudi import HudiOptions
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.hudi import HudiMode, HudiOptions
 from compaction_operator.api.request import Reason
-from compaction_operator.hudi import HudiError, HudiTable, RefusedOptionError, threshold, write_options
+from compaction_operator.hudi import (
+    HudiError,
+    HudiTable,
+    RefusedOptionError,
+    require_fitting_type,
+    threshold,
+    write_options,
+)
 from compaction_operator.hudi.errors import NoLockProviderError
 
 ZOOKEEPER = "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
@@ -38,6 +47,40 @@ def test_a_users_options_go_over_the_warehouses() -> None:
 def test_a_table_with_features_that_are_not_supported_is_refused() -> None:
     with pytest.raises(HudiError, match=r"hoodie\.table\.cdc\.enabled=true"):
         options(replace(TABLE, features=("hoodie.table.cdc.enabled=true",)))
+
+
+@pytest.mark.parametrize(
+    ("type_", "given", "partitions", "named"),
+    [
+        (CompactionType.CLEAN, {}, ("2024",), "partitions does not apply to type Clean"),
+        (CompactionType.ARCHIVE, {}, ("2024",), "partitions does not apply to type Archive"),
+        (CompactionType.CLEAN, {"mode": "Schedule"}, (), "hudi.mode does not apply to type Clean"),
+        (CompactionType.CLEAN, {"max_log_file_size_to_merge": "1MiB"}, (), "hudi.maxLogFileSizeToMerge does not"),
+        (CompactionType.CLEAN, {"metadata_table": True}, (), "hudi.metadataTable does not"),
+        (CompactionType.ARCHIVE, {"clean": True}, (), "hudi.clean does not apply to type Archive"),
+    ],
+)
+def test_what_does_not_apply_to_upkeep_is_named(
+    type_: CompactionType, given: dict[str, Any], partitions: tuple[str, ...], named: str
+) -> None:
+    own = HudiOptions.model_validate(given)
+    with pytest.raises(RefusedOptionError) as refused:
+        require_fitting_type(type_, own, partitions=partitions)
+    assert named in str(refused.value)
+
+
+def test_a_clean_may_archive_too_and_compactions_have_all_fields() -> None:
+    require_fitting_type(CompactionType.CLEAN, HudiOptions(clean=True, archive=True), partitions=())
+    require_fitting_type(CompactionType.COMPACTION, HudiOptions(mode=HudiMode.SCHEDULE), partitions=("2024",))
+
+
+@pytest.mark.parametrize("level", ["MEMORY_ONLY", "MEMORY_ONLY_SER_2", "OFF_HEAP", "NONE"])
+def test_a_run_keeps_what_it_wrote_until_the_commit(level: str) -> None:
+    """A file group whose status was dropped from memory would be written twice."""
+    key = "hoodie.write.status.storage.level"
+    with pytest.raises(RefusedOptionError, match=rf"{key}\] is '{level}'"):
+        options(options={key: level})
+    assert options(options={key: "disk_only"})[key] == "disk_only"
 
 
 @pytest.mark.parametrize(

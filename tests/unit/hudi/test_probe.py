@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from compaction_operator.hudi.jvm import probe
@@ -17,15 +18,20 @@ JAVAS = {
     "getClass",
     "getConstructors",
     "getContextClassLoader",
+    "getDeclaredMethods",
     "getFields",
     "getLogger",
     "getImplementationVersion",
     "getMessage",
     "getMethods",
     "getPackage",
+    "getParameterTypes",
     "getSimpleName",
     "getStorageLevel",
+    "isAssignableFrom",
     "isValid",
+    "newInstance",
+    "setAccessible",
     "toList",
     "toLocalIterator",
     "toScalaMap",
@@ -43,9 +49,17 @@ def listed() -> set[str]:
 
 
 def attributes() -> set[str]:
-    """All names after a dot in the package: methods, also those that are passed on, and constants."""
-    trees = (ast.parse(path.read_text()) for path in FOLDER.glob("*.py"))
-    return {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    """All names after a dot in the package, methods, also those that are passed on, and constants; and hidden ones."""
+    nodes = [node for path in FOLDER.glob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute)} | set(_hidden(nodes))
+
+
+def _hidden(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the names of methods that are not public, as `call_hidden` gets them."""
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "call_hidden":
+            assert isinstance(node.args[2], ast.Constant)
+            yield str(node.args[2].value)
 
 
 def test_each_call_is_in_the_list() -> None:

@@ -72,7 +72,7 @@ def test_each_format_is_found_by_its_own_types() -> None:
         (hudi_table, None, Reason.TABLE_NOT_FOUND, "lake.orders does not exist"),
         (hudi_table, ACID, Reason.WRONG_FORMAT, "lake.orders is not a Hudi table: its input format is"),
         (compactable_table, None, Reason.TABLE_NOT_FOUND, "lake.orders does not exist"),
-        (compactable_table, HUDI, Reason.WRONG_FORMAT, "its types are LogCompaction and Compaction"),
+        (compactable_table, HUDI, Reason.WRONG_FORMAT, "its types are LogCompaction, Compaction, Clean and Archive"),
         (compactable_table, ICEBERG, Reason.WRONG_FORMAT, "lake.orders is an Iceberg table"),
     ],
 )

@@ -4,13 +4,15 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from decimal import Decimal
-from typing import Protocol
 
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import UPKEEP_TYPES, CompactionType
 from compaction_operator.api.hudi import HudiMode, HudiStatus
+from compaction_operator.api.model import counted
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.driver.errors import JobError
+from compaction_operator.driver.hudi.lease import HeldLease
+from compaction_operator.driver.hudi.upkeep import Upkeep
 from compaction_operator.driver.progress import Report
 from compaction_operator.hudi import (
     Action,
@@ -34,14 +36,6 @@ log = logging.getLogger(__name__)
 PAUSE_SECONDS = 0.2
 LOOKS = 100
 """How often to poll the timeline for a moment without a pending delta commit. A busy writer leaves short ones."""
-
-
-class HeldLease(Protocol):
-    """A lease that is held."""
-
-    def confirm(self) -> None:
-        """Raise JobError when the lease is lost."""
-        ...
 
 
 class HudiCompaction:
@@ -72,16 +66,31 @@ class HudiCompaction:
         self._exclusive = request.hudi.metadata_table
         self._numbered = numbered
         self._pause = pause
+        self._upkeep = Upkeep(client, request, lease=lease)
         merges_logs = request.type is CompactionType.LOG_COMPACTION
         self._action = Action.LOG_COMPACTION if merges_logs else Action.COMPACTION
 
     def run(self) -> DriverResult:
         """Compact and return the result; raises JobError or HudiError when the compaction fails."""
-        mode, mine = self._request.hudi.mode, f"{self._request.namespace}/{self._request.uid}"
         self._lease.confirm()
         self._update(removed=self._client.remove_empty_plans())
         for instant in self._client.cut_short():
             self._reopen(instant)
+        return self._keep_up() if self._request.type in UPKEEP_TYPES else self._compact()
+
+    def _keep_up(self) -> DriverResult:
+        """Clean or archive, without a compaction."""
+        before = Progress(partitions_total=1)
+        self._report.update(before, at_once=True)
+        cleans = self._request.type is CompactionType.CLEAN
+        said = [self._clean()] if cleans else []
+        if self._request.hudi.archive or not cleans:
+            said.append(self._archive())
+        self._report.update(before.model_copy(update={"partitions_done": 1}), at_once=True)
+        return self._end(Reason.CLEANED if cleans else Reason.ARCHIVED, "; ".join(said))
+
+    def _compact(self) -> DriverResult:
+        mode, mine = self._request.hudi.mode, f"{self._request.namespace}/{self._request.uid}"
         todo = decide(
             self._client.instants(),
             action=self._action,
@@ -173,10 +182,8 @@ class HudiCompaction:
                 return plan
             if not self._quiet(looks):
                 break
-            self._choice.forget()
         if self._numbered or self._exclusive or not self._choice.newest_only:
             return None
-        self._choice.forget()
         return self._client.plan_log_compaction(owner=owner, choose=self._choice, beside=True)
 
     def _quiet(self, looks: Iterator[int]) -> bool:
@@ -194,9 +201,8 @@ class HudiCompaction:
         size = sum(operation.size for operation in plan.operations)
         before = Progress(partitions_total=1, bytes_total=size)
         self._report.update(before, at_once=True)
-        if plan.action is Action.LOG_COMPACTION and (why := self._choice.obstacle(plan.log_files)):
-            # Only other clients, and earlier versions of this operator, make such plans.
-            raise HudiError(f"{plan.action} {plan.instant} must not run: {why}")
+        if plan.action is Action.LOG_COMPACTION:
+            self._require_mergeable(plan)
         try:
             written = self._client.run(plan, confirm=lambda: self._confirm(plan))
         except (HudiError, OvertakenError):
@@ -205,6 +211,12 @@ class HudiCompaction:
         log.info("%s %s is committed: %d bytes", plan.action, plan.instant, written.bytes)
         self._tell(plan, "Completed", written)
         self._report.update(before.model_copy(update={"partitions_done": 1, "bytes_done": size}), at_once=True)
+
+    def _require_mergeable(self, plan: Plan) -> None:
+        """Raise HudiError for a plan that Hudi runs wrong: other clients and earlier operators make such plans."""
+        for operation in plan.operations:
+            if why := self._choice.obstacle(operation.files):
+                raise HudiError(f"{plan.action} {plan.instant} must not run: {why}")
 
     def _undo(self, plan: Plan) -> None:
         """Roll back a failed log compaction. NB: not without the lease, as another driver may be rolling it back."""
@@ -253,12 +265,24 @@ class HudiCompaction:
         if self._request.hudi.clean and self._request.cleaner_held:
             self._update(cleaned="not cleaned: the operator's cleanup.suspend is set")
         elif self._request.hudi.clean:
-            self._lease.confirm()
-            cleaned = self._client.clean()
-            self._update(cleaned=f"{cleaned.instant}: {cleaned.files} files" if cleaned else "nothing to clean")
+            self._clean()
         if self._request.hudi.archive:
-            self._lease.confirm()
-            self._client.archive()
+            self._archive()
+
+    def _clean(self) -> str:
+        """Run the cleaner and return what it did."""
+        found = self._upkeep.clean()
+        if found is None:
+            self._update(cleaned="nothing to clean")
+            return "nothing to clean"
+        self._update(cleaned=f"{found.instant}: {found.files} files", files_deleted=found.files)
+        return f"clean {found.instant} Completed: {counted(found.files, 'file')} deleted"
+
+    def _archive(self) -> str:
+        """Run the archival and return what it did."""
+        found = self._upkeep.archive()
+        self._update(archived=found)
+        return f"{counted(found, 'instant')} archived" if found else "nothing to archive"
 
     def _result(self, todo: Todo) -> DriverResult:
         besides = self._status.instant if self._action is Action.COMPACTION else None

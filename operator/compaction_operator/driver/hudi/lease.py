@@ -24,6 +24,14 @@ CLOCK_TOLERANCE = 5.0
 """The accepted difference in seconds between this machine's clock and the API server's, plus the call's duration."""
 
 
+class HeldLease(Protocol):
+    """A lease that is held."""
+
+    def confirm(self) -> None:
+        """Raise JobError when the lease is lost."""
+        ...
+
+
 class Leases(Protocol):
     """Leases of one namespace; each method raises kubernetes.client.ApiException."""
 

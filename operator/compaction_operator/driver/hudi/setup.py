@@ -12,7 +12,8 @@ from compaction_operator.api.hudi import HudiMode, HudiStatus
 from compaction_operator.api.request import DriverResult, JobRequest, Reason
 from compaction_operator.api.stores import S3_SCHEMES, scheme_of
 from compaction_operator.driver.errors import JobError
-from compaction_operator.driver.hudi.flow import HeldLease, HudiCompaction
+from compaction_operator.driver.hudi.flow import HudiCompaction
+from compaction_operator.driver.hudi.lease import HeldLease
 from compaction_operator.driver.progress import Report
 from compaction_operator.hudi import (
     Choice,
@@ -23,6 +24,7 @@ from compaction_operator.hudi import (
     keeps_deletes,
     lies_in,
     read_table,
+    require_fitting_type,
     threshold,
     write_options,
 )
@@ -55,6 +57,9 @@ class HudiJob:
 
 def prepare(request: JobRequest, location: str) -> HudiJob:
     """Return the job for the table at a location; raises HudiError, or JobError when the table cannot be read."""
+    if request.type is CompactionType.CLEAN and request.cleaner_held:
+        raise JobError(Reason.SUSPENDED, "the operator's cleanup.suspend is set: Hudi's cleaner does not run")
+    require_fitting_type(request.type, request.hudi, partitions=request.partitions)
     table = _read_table(location)
     table.require_merge_on_read()
     if request.hudi.metadata_table:

@@ -1,20 +1,19 @@
 """The client of one Hudi table that the driver uses: Hudi's own write client, called by py4j."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from compaction_operator.hudi.jvm.cleaning import Cleaning
 from compaction_operator.hudi.jvm.file_groups import FileGroups
-from compaction_operator.hudi.jvm.java import hudi_errors, java_map
+from compaction_operator.hudi.jvm.java import hudi_errors, items, java_map
 from compaction_operator.hudi.jvm.planner import Planner
 from compaction_operator.hudi.jvm.probe import require_all_calls
-from compaction_operator.hudi.jvm.repairs import Repairs
 from compaction_operator.hudi.jvm.writes import Writes
-from compaction_operator.hudi.plans import Cleaned
 from compaction_operator.hudi.properties import HudiTable
 
 
-class HudiClient(Planner, Repairs, Writes, FileGroups):
+class HudiClient(Planner, Cleaning, Writes, FileGroups):
     """A write client of one table, or of its metadata table. Every method raises HudiError."""
 
     @classmethod
@@ -44,16 +43,21 @@ class HudiClient(Planner, Repairs, Writes, FileGroups):
     ) -> None:
         self._client.close()
 
-    @hudi_errors("cleaning")
-    def clean(self) -> Cleaned | None:
-        """Run Hudi's cleaner; None when it found nothing to delete."""
-        done = self._client.clean()
-        return None if done is None else Cleaned(str(done.getStartCleanTime()), int(done.getTotalFilesDeleted()))
-
     @hudi_errors("archiving")
-    def archive(self) -> None:
-        """Move old instants from the active timeline to the archive, as Hudi's settings say."""
-        self._client.archive()
+    def archive(self, *, confirm: Callable[[], None]) -> int:
+        """Move old instants from the active timeline to the archive, as Hudi's settings say; return their number.
+
+        `confirm` is called first under the table's lock, which Hudi needs for all of it, and may raise to prevent it.
+        """
+        with self.locked_for_client():
+            confirm()
+            before = self._times()
+            self._client.archive()
+            return len(before - self._times())
+
+    def _times(self) -> set[str]:
+        """Return the instants of the active timeline, of all actions."""
+        return {str(one.requestedTime()) for one in items(self._meta().getActiveTimeline().getInstants())}
 
     @hudi_errors("opening the metadata table")
     def metadata_table(self) -> "HudiClient":

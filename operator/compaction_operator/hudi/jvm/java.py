@@ -1,6 +1,6 @@
 """Conversions between Python and Java by py4j: lists, options and maps, and Hudi's exceptions as HudiError."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,30 @@ def java_map(jvm: Any, values: Mapping[str, str]) -> Any:
     found = jvm.java.util.HashMap()
     for key, value in values.items():
         found.put(key, value)
+    return found
+
+
+def call_hidden(jvm: Any, target: Any, name: str, *arguments: Any) -> Any:
+    """Call a method that is not public, which the class of an object declares, by Java's reflection."""
+    types = [argument.getClass() for argument in arguments]
+    declared = target.getClass().getDeclaredMethods()
+    method = next(one for one in declared if str(one.getName()) == name and _takes(one, types))
+    method.setAccessible(True)
+    return method.invoke(target, _java_array(jvm, arguments))
+
+
+def _takes(method: Any, types: Sequence[Any]) -> bool:
+    """Whether a method takes arguments of these classes."""
+    wanted = list(method.getParameterTypes())
+    return len(wanted) == len(types) and all(one.isAssignableFrom(own) for one, own in zip(wanted, types, strict=True))
+
+
+def _java_array(jvm: Any, values: Sequence[Any]) -> Any:
+    """Return a Java array of objects."""
+    arrays = jvm.java.lang.reflect.Array
+    found = arrays.newInstance(jvm.java.lang.Class.forName("java.lang.Object"), len(values))
+    for number, value in enumerate(values):
+        arrays.set(found, number, value)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from compaction_operator.hudi.log_blocks import LogFile
 from compaction_operator.hudi.log_format import UNKNOWN, Header, LogFormatError, read_headers
-from compaction_operator.storage import Entry, StorageError, look_up, open_storage
+from compaction_operator.storage import Entry, EntryKind, StorageError, look_up, open_storage
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +70,8 @@ class LogFiles:
             (partition, entry.name): entry.size
             for partition in {partition for partition, _ in wanted}
             for entry in self._list(partition)
+            # NB: a symbolic link has a size of its own.
+            if entry.kind is EntryKind.FILE
         }
         return {place: listed[place] if place in listed else self._hudis_size(*place) for place in wanted}
 

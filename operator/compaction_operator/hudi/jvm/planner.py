@@ -46,6 +46,7 @@ class Planner(Timeline):
         when it was made: under the lock it must still be the same. Beside busy writers the last draft is made under it.
         """
         for _ in range(DRAFTS):
+            choose.forget()
             table = self._table()
             draft = self._draft(table, choose, beside=beside)
             if draft is None:
@@ -54,6 +55,7 @@ class Planner(Timeline):
                 if self._is_current(table):
                     return self._save(table, *draft, owner=owner)
         with self.locked():
+            choose.forget()
             table = self._table()
             draft = self._draft(table, choose, beside=beside)
             return None if draft is None else self._save(table, *draft, owner=owner)
@@ -63,10 +65,15 @@ class Planner(Timeline):
         now = self._meta().getActiveTimeline().getInstants()
         return bool(table.getMetaClient().getActiveTimeline().getInstants().equals(now))
 
-    def _save(self, table: Any, draft: Plan, java_plan: Any, *, owner: str) -> Plan:
-        """Save a draft on the timeline. NB: a new instant is taken under the lock, so that no other client has it."""
+    def _save(self, table: Any, plan: Plan, java_plan: Any, *, owner: str) -> Plan:
+        """Save a draft on the timeline. NB: a new instant is taken under the lock, so that no other client has it.
+
+        One that follows the timeline's newest is still free, as the timeline is that of the draft.
+        """
         meta = table.getMetaClient()
-        plan = replace(draft, instant=self._instant_of_plan(meta, str(self._client.createNewInstantTime(False))))
+        if not self._replays_last:
+            # NB: Hudi sleeps for each new instant, 200 ms by default.
+            plan = replace(plan, instant=str(self._client.createNewInstantTime(False)))
         extra = {OWNER_KEY: owner, SEEN_KEY: ",".join(sorted(plan.seen))}
         java_plan.setExtraMetadata(java_map(self._jvm, extra))
         requested = meta.getInstantGenerator().getLogCompactionRequestedInstant(plan.instant)

@@ -16,13 +16,14 @@ NEW = "new"
 
 COMMON: Mapping[str, str] = {
     "HoodieCLIUtils": "createHoodieWriteClient/4",
-    "avro.model.HoodieCleanMetadata": "getStartCleanTime/0 getTotalFilesDeleted/0",
+    "avro.model.HoodieCleanMetadata": "getTotalFilesDeleted/0 setTimeTakenInMillis/1",
+    "avro.model.HoodieCleanerPlan": "getExtraMetadata/0 setExtraMetadata/1",
     "avro.model.HoodieCompactionOperation": "setDeltaFilePaths/1",
     "avro.model.HoodieCompactionPlan": "getExtraMetadata/0 getOperations/0 setExtraMetadata/1 setOperations/1",
     "client.BaseHoodieTableServiceClient": "getPendingRollbackInfo/3",
-    "client.SparkRDDWriteClient": "archive/0 clean/0 close/0 commitCompaction/3 commitLogCompaction/3 compact/1 "
+    "client.SparkRDDWriteClient": "archive/0 close/0 commitCompaction/3 commitLogCompaction/3 compact/1 "
     "createNewInstantTime/1 getConfig/0 getEngineContext/0 getTableServiceClient/0 logCompact/1 new/2 "
-    "scheduleCompactionAtInstant/2",
+    "rollbackFailedWrites/1 scheduleCompactionAtInstant/2",
     "client.WriteStatus": "getStat/0 getTotalErrorRecords/0",
     "client.transaction.TransactionManager": "close/0 new/2",
     "client.transaction.lock.NoopLockProvider": "new/2",
@@ -46,28 +47,36 @@ COMMON: Mapping[str, str] = {
     "common.table.log.block.HoodieLogBlock": "getBlockType/0 getLogBlockHeader/0",
     "common.table.log.block.HoodieLogBlock$HeaderMetadataType": "COMPACTED_BLOCK_TIMES INSTANT_TIME IS_PARTIAL "
     "TARGET_INSTANT_TIME",
-    "common.table.timeline.HoodieActiveTimeline": "deletePending/1 saveToLogCompactionRequested/2",
+    "common.table.timeline.HoodieActiveTimeline": "deletePending/1 isEmpty/1 saveToCleanRequested/2 "
+    "saveToLogCompactionRequested/2 transitionCleanInflightToComplete/3",
     "common.table.timeline.HoodieInstant": "getAction/0 getState/0 isCompleted/0 requestedTime/0",
     "common.table.timeline.HoodieInstantTimeGenerator": "instantTimePlusMillis/2",
     "common.table.timeline.HoodieTimeline": "countInstants/0 filterCompletedInstants/0 getCommitsTimeline/0 "
     "getInstants/0",
-    "common.table.timeline.InstantGenerator": "getLogCompactionInflightInstant/1 getLogCompactionRequestedInstant/1",
+    "common.table.timeline.InstantGenerator": "getCleanInflightInstant/1 getCleanRequestedInstant/1 "
+    "getLogCompactionInflightInstant/1 getLogCompactionRequestedInstant/1",
     "common.table.timeline.TimelineUtils": "getCommitMetadata/2",
     "common.table.view.TableFileSystemView$SliceView": "getLatestFileSlicesStateless/1",
     "common.table.view.TableFileSystemView": "getFileGroupsInPendingClustering/0 getPendingCompactionOperations/0 "
     "getPendingLogCompactionOperations/0",
+    "common.util.CleanerUtils": "convertCleanMetadata/4 getCleanerPlan/2",
     "common.util.CompactionUtils": "getCompactionPlan/2 getLogCompactionPlan/2",
     "common.util.Option": "empty/0 get/0 isPresent/0 of/1",
     "common.util.collection.Pair": "getLeft/0 getRight/0",
     "config.HoodieLockConfig": "LOCK_PROVIDER_CLASS_NAME",
-    "config.HoodieWriteConfig": "getBasePath/0 getMetadataConfig/0 getString/1 isLockRequired/0 setValue/2",
+    "config.HoodieWriteConfig": "getBasePath/0 getCleaningTriggerStrategy/0 getMetadataConfig/0 getString/1 "
+    "isLockRequired/0 setValue/2",
     "metadata.HoodieMetadataPayload": "",
+    "metadata.HoodieTableMetadataWriter": "close/0 update/2",
     "storage.HoodieStorage": "deleteFile/1 exists/1 getPathInfo/1 listDirectEntries/1 open/1",
     "storage.StoragePath": "getName/0 new/1 new/2",
     "storage.StoragePathInfo": "getLength/0 getModificationTime/0 getPath/0",
     "table.HoodieSparkTable": "create/2",
-    "table.HoodieTable": "getActiveTimeline/0 getMetaClient/0 getSliceView/0 rollback/5 shouldTrackSuccessRecords/0",
+    "table.HoodieTable": "getActiveTimeline/0 getMetaClient/0 getMetadataWriter/1 getSliceView/0 rollback/5 "
+    "shouldTrackSuccessRecords/0",
     "table.action.HoodieWriteMetadata": "getCommitMetadata/0 getWriteStatuses/0",
+    "table.action.clean.CleanActionExecutor": "clean/2 new/4",
+    "table.action.clean.CleanPlanActionExecutor": "needsCleaning/1 requestClean/1",
     "table.action.compact.ScheduleCompactionActionExecutor": "new/6",
     "table.action.compact.plan.generators.HoodieLogCompactionPlanGenerator": "generateCompactionPlan/1 new/4",
 }
@@ -76,8 +85,10 @@ COMMON: Mapping[str, str] = {
 OF_LINE: Mapping[str, Mapping[str, str]] = {
     "1.0": {
         "client.transaction.TransactionManager": "beginTransaction/2 endTransaction/1",
+        "common.table.timeline.HoodieActiveTimeline": "transitionCleanRequestedToInflight/2",
         "common.fs.FSUtils": "getAllPartitionPaths/4",
         "metadata.HoodieMetadataWriteUtils": "createMetadataWriteConfig/2",
+        "table.action.clean.CleanPlanActionExecutor": "new/5",
         "table.HoodieTable": "rollbackInflightLogCompaction/1",
     },
     "1.2": {
@@ -85,8 +96,10 @@ OF_LINE: Mapping[str, Mapping[str, str]] = {
         "client.SparkRDDWriteClient": "getTransactionManager/0",
         "client.heartbeat.HoodieHeartbeatClient": "stop/1",
         "client.transaction.TransactionManager": "beginStateChange/2 endStateChange/1",
+        "common.table.timeline.HoodieActiveTimeline": "transitionCleanRequestedToInflight/1",
         "common.fs.FSUtils": "getAllPartitionPaths/3",
         "metadata.HoodieMetadataWriteUtils": "createMetadataWriteConfig/3",
+        "table.action.clean.CleanPlanActionExecutor": "new/4",
         "table.HoodieTable": "rollbackInflightLogCompaction/2",
     },
 }
@@ -133,7 +146,7 @@ def _release(jvm: Any, loader: Any) -> str | None:
 
 
 def _members(jvm: Any, loader: Any, name: str) -> frozenset[str] | None:
-    """Return the public members of a class as the lists name them; None if there is no such class.
+    """Return the members of a class, but no inherited one that is not public, as the lists name them; None without it.
 
     NB: one call for all methods, as each call takes a round trip.
     """
@@ -146,7 +159,7 @@ def _members(jvm: Any, loader: Any, name: str) -> frozenset[str] | None:
         if str(error.java_exception.getClass().getSimpleName()) != "ClassNotFoundException":
             raise
         return None
-    methods = _SIGNATURE.findall(text(found.getMethods()))
+    methods = _SIGNATURE.findall(text(found.getMethods()) + text(found.getDeclaredMethods()))
     constructors = _SIGNATURE.findall(text(found.getConstructors()))
     fields = re.findall(r"([\w$]+)(?=[,}])", text(found.getFields()))
     signatures = [*methods, *((NEW, arguments) for _, arguments in constructors)]

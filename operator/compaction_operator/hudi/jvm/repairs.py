@@ -8,8 +8,8 @@ from compaction_operator.hudi.instants import OWNER_KEY, Action, Instant, State
 from compaction_operator.hudi.jvm.java import hudi_errors, items, value_of
 from compaction_operator.hudi.jvm.timeline import Timeline, file_sizes, operations_of
 
-_PLAN = re.compile(r"([0-9]+)\.(logcompaction|compaction)\.requested")
-_COMMIT = re.compile(r"([0-9]+)(_[0-9]+)?\.(deltacommit|commit)")
+_PLAN = re.compile(r"([0-9]+)\.(logcompaction|compaction|clean)\.requested")
+_COMMIT = re.compile(r"([0-9]+)(_[0-9]+)?\.(deltacommit|commit|clean)")
 """Names of completed instants on the timeline. From table version 8 on they include the completion time."""
 
 
@@ -41,7 +41,7 @@ class Repairs(Timeline):
 
     @hudi_errors("removing plans without content")
     def remove_empty_plans(self) -> tuple[str, ...]:
-        """Remove plans without content and return their instants. NB: while one exists, no writer can write.
+        """Remove plans without content and return their instants. NB: while one but a clean's exists, none can write.
 
         The process that made such a plan died while it wrote it. The table's lock proves this, as plans are made under
         it.
@@ -63,7 +63,7 @@ class Repairs(Timeline):
         meta = self._meta()
         sizes = file_sizes(meta)
         found = []
-        for time in _empty_commits(sizes):
+        for time in empty_commits(sizes):
             for action in (Action.LOG_COMPACTION, Action.COMPACTION):
                 if f"{time}.{action}.requested" in sizes:
                     owner = self._extra_metadata(meta, time, action).get(OWNER_KEY)
@@ -78,7 +78,7 @@ class Repairs(Timeline):
         """
         with hudi_errors(f"reopening {instant}"), self.locked():
             meta = self._meta()
-            name = _empty_commits(file_sizes(meta)).get(instant.time)
+            name = empty_commits(file_sizes(meta)).get(instant.time)
             if name is None or _has_successor(meta, instant) or not self._has_inputs(meta, instant):
                 return False
             return self._delete_if_empty(meta, name)
@@ -119,7 +119,7 @@ def _empty_plans(sizes: Mapping[str, int]) -> dict[str, str]:
     return {match[1]: name for match, name in found if match and name.replace("requested", "inflight") not in sizes}
 
 
-def _empty_commits(sizes: Mapping[str, int]) -> dict[str, str]:
+def empty_commits(sizes: Mapping[str, int]) -> dict[str, str]:
     """Return the file names of the commits without content, by instant."""
     found = ((_COMMIT.fullmatch(name), name) for name, size in sizes.items() if not size)
     return {match[1]: name for match, name in found if match}

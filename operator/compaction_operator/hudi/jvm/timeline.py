@@ -13,7 +13,10 @@ from compaction_operator.hudi.jvm.table import JavaTable
 from compaction_operator.hudi.plans import Operation, Plan
 
 # In a merge-on-read table only a compaction makes a commit.
-ACTIONS = {str(action): action for action in Action} | {"commit": Action.COMPACTION, "replacecommit": Action.CLUSTERING}
+ACTIONS = {str(action): action for action in Action if action is not Action.CLEAN} | {
+    "commit": Action.COMPACTION,
+    "replacecommit": Action.CLUSTERING,
+}
 """The relevant actions by their names in HoodieTimeline."""
 
 

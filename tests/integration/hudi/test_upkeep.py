@@ -1,0 +1,294 @@
+"""Types Clean and Archive: what they delete and move, and what keeps them from it. The metadata table is on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hudi import HudiTableBuilder
+from sandbox.hudi.look import actions, base_files, log_files, meta_client, timeline
+from sandbox.hudi.session import HudiSession
+from sandbox.hudi.table import Ordering, SmallTable
+
+from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.request import Reason
+from compaction_operator.driver.errors import JobError
+from compaction_operator.hudi import HudiError, State, WaitingForInstantError
+from compaction_operator.hudi.errors import HudiLockError
+from compaction_operator.hudi.jvm import HudiClient
+from tests.integration.hudi.conftest import BOTH_ORDERINGS, NEWEST, MakeOtherClient, Shared
+from tests.integration.hudi.job import COMPACTION, Jobs
+from tests.integration.hudi.other_client import LATEST_ONLY, SHARED
+from tests.integration.hudi.test_locks import client_of
+
+CLEAN, ARCHIVE = CompactionType.CLEAN, CompactionType.ARCHIVE
+BY_METADATA = {"hoodie.metadata.enable": "true"}
+EACH_TIME = {"hoodie.compact.inline.max.delta.commits": "1"}
+KEEP_FEW = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+
+
+class Killed(BaseException):
+    """Ends a driver in the middle of its work."""
+
+
+class MakeCompacted:
+    """Makes tables of a base file and three log files below a full compaction, which readers find by metadata."""
+
+    def __init__(self, hudi: HudiSession, shared: Shared, jobs: Jobs, folder: Path) -> None:
+        self._hudi, self._shared, self._jobs, self._folder = hudi, shared, jobs, folder
+
+    def __call__(self, ordering: Ordering = Ordering.EVENT_TIME, version: str | None = None) -> SmallTable:
+        chosen = version or NEWEST[self._hudi.version]
+        options = BY_METADATA | {"hoodie.write.table.version": chosen}
+
+        def write(location: Path) -> SmallTable:
+            table = SmallTable(self._hudi.spark, location, ordering=ordering, options=options)
+            for ids, ts in ((range(60), 10), (range(20), 20), (range(10, 30), 30), (range(5, 15), 15)):
+                table.upsert(ids, ts)
+            self._jobs.done(table, COMPACTION, options=EACH_TIME)
+            return table
+
+        return self._shared(f"compacted-{ordering}-{chosen}", write).copy_to(self._folder / "table", options)
+
+
+@pytest.fixture
+def make_compacted(hudi: HudiSession, shared: Shared, jobs: Jobs, tmp_path: Path) -> MakeCompacted:
+    return MakeCompacted(hudi, shared, jobs, tmp_path)
+
+
+@pytest.fixture
+def compacted(make_compacted: MakeCompacted) -> SmallTable:
+    return make_compacted()
+
+
+def read_without_a_jvm(table: SmallTable) -> list[tuple[int, int, str]]:
+    batches = HudiTableBuilder.from_base_uri(table.uri).build().read()
+    columns = [[value for batch in batches for value in batch[name].to_pylist()] for name in ("id", "ts", "v")]
+    return sorted(zip(*columns, strict=True))
+
+
+def check(table: SmallTable, when: str) -> None:
+    table.check(when, **BY_METADATA)
+    assert read_without_a_jvm(table) == sorted((key, *row) for key, row in table.expected.items()), when
+
+
+def cleans(table: SmallTable) -> list[list[str]]:
+    """Return what the timeline has of each clean."""
+    instants = sorted(
+        {name.partition(".")[0].partition("_")[0] for name in timeline(table.location) if "clean" in name}
+    )
+    return [actions(table.location, instant) for instant in instants]
+
+
+def files(table: SmallTable) -> set[Path]:
+    return {*base_files(table.location), *log_files(table.location)}
+
+
+def lose_the_lease_at_the_commit(jobs: Jobs, table: SmallTable, **fields: Any) -> None:
+    """Clean, and lose the lease once all files are deleted: the clean stays inflight."""
+    with pytest.raises(JobError) as lost:
+        jobs.run(table, CLEAN, options=LATEST_ONLY, lost=lambda: len(files(table)) == 1, **fields)
+    assert lost.value.reason is Reason.LOCK_LOST
+    assert [("clean.inflight" in one, "clean" in one) for one in cleans(table)] == [(True, False)]
+
+
+@pytest.mark.parametrize("version", ["6", None], ids=["version 6", "newest"])
+@BOTH_ORDERINGS
+def test_a_clean_deletes_what_the_compaction_replaced_and_no_row(
+    make_compacted: MakeCompacted, jobs: Jobs, ordering: Ordering, version: str | None
+) -> None:
+    table = make_compacted(ordering, version)
+    before = files(table)
+    check(table, "before the clean")
+    result = jobs.run(table, CLEAN, options=LATEST_ONLY)
+    assert result.reason is Reason.CLEANED
+    assert result.hudi is not None
+    assert result.hudi.files_deleted == len(before) - len(files(table)) == 4
+    assert result.message.endswith("Completed: 4 files deleted")
+    check(table, "after the clean")
+    table.upsert(range(10), 50)
+    check(table, "after a commit on top")
+    again = jobs.run(table, CLEAN, options=LATEST_ONLY)
+    assert (again.reason, again.message) == (Reason.CLEANED, "nothing to clean")
+    assert len(files(table)) == 2
+
+
+def test_the_lease_is_confirmed_under_the_lock_before_the_plan_the_deletion_and_the_commit(
+    hudi: HudiSession, compacted: SmallTable, locks: dict[str, str], jobs: Jobs
+) -> None:
+    free: list[tuple[bool, str]] = []
+
+    def lock_is_free() -> bool:
+        try:
+            with client_of(hudi, compacted, locks) as other, other.locked():
+                return True
+        except HudiLockError:
+            return False
+
+    def lost() -> bool:
+        free.append((lock_is_free(), cleans(compacted)[0][-1] if cleans(compacted) else ""))
+        return False
+
+    jobs.run(compacted, CLEAN, options=LATEST_ONLY, lost=lost)
+    assert [state for is_free, state in free if not is_free] == ["", "clean.requested", "clean.requested"]
+    assert free[-1] == (False, "clean.requested")
+    assert lock_is_free()
+    check(compacted, "after it")
+
+
+def test_a_clean_whose_driver_lost_its_lease_is_finished_by_the_next_one(compacted: SmallTable, jobs: Jobs) -> None:
+    """Its files are gone, and the metadata table must learn of it."""
+    lose_the_lease_at_the_commit(jobs, compacted)
+    result = jobs.run(compacted, CLEAN, options=LATEST_ONLY, uid="another")
+    assert result.reason is Reason.CLEANED
+    assert cleans(compacted) == [["clean", "clean.inflight", "clean.requested"]]
+    check(compacted, "after the second driver")
+
+
+def test_a_late_driver_does_not_commit_what_another_committed_meanwhile(
+    compacted: SmallTable, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second commit of one clean would stand on the timeline twice."""
+    require = HudiClient._require_state
+
+    def late(client: HudiClient, clean: Any, state: State) -> None:
+        if state is State.INFLIGHT:
+            table = client._table()
+            client._hudi.table.action.clean.CleanActionExecutor(client._context, client._config, table, "0").execute()
+        require(client, clean, state)
+
+    monkeypatch.setattr(HudiClient, "_require_state", late)
+    with pytest.raises(WaitingForInstantError, match="not this driver's any more"):
+        jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+    assert cleans(compacted) == [["clean", "clean.inflight", "clean.requested"]]
+    check(compacted, "after the other's commit")
+
+
+def test_a_plan_that_has_not_begun_is_made_again(
+    compacted: SmallTable, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HudiClient, "run_clean", lambda *_, **__: (_ for _ in ()).throw(Killed))
+    with pytest.raises(Killed):
+        jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+    monkeypatch.undo()
+    assert cleans(compacted) == [["clean.requested"]]
+    (old,) = [name for name in timeline(compacted.location) if "clean" in name]
+    assert jobs.run(compacted, CLEAN, options=LATEST_ONLY).reason is Reason.CLEANED
+    assert old not in timeline(compacted.location)
+    check(compacted, "after it")
+
+
+def test_what_a_driver_left_that_died_writing_a_plan_or_a_commit_is_repaired(
+    compacted: SmallTable, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi creates such a file and fills it afterwards. Planning reads the last clean, and fails on an empty one."""
+    monkeypatch.setattr(HudiClient, "run_clean", lambda *_, **__: (_ for _ in ()).throw(Killed))
+    with pytest.raises(Killed):
+        jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+    monkeypatch.undo()
+    (plan,) = compacted.location.rglob("*.clean.requested")
+    plan.write_bytes(b"")
+    result = jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+    assert result.hudi is not None
+    assert (result.hudi.removed, result.hudi.files_deleted) == ((plan.name.partition(".")[0],), 4)
+    (commit,) = (path for path in compacted.location.rglob("*.clean") if "metadata" not in path.parts)
+    commit.write_bytes(b"")
+    assert jobs.run(compacted, CLEAN, options=LATEST_ONLY).reason is Reason.CLEANED
+    assert cleans(compacted) == [["clean", "clean.inflight", "clean.requested"]]
+    assert all(path.stat().st_size for path in compacted.location.rglob("*.clean"))
+    check(compacted, "after the repairs")
+
+
+def test_a_pending_clean_of_another_client_is_left_alone_unless_asked_for(compacted: SmallTable, jobs: Jobs) -> None:
+    lose_the_lease_at_the_commit(jobs, compacted)
+    with pytest.raises(WaitingForInstantError, match=r"clean\.inflight of another client is pending"):
+        jobs.run(compacted, CLEAN, options=LATEST_ONLY, namespace="other")
+    beside = jobs.run(compacted, COMPACTION, options=LATEST_ONLY | EACH_TIME, namespace="other", clean=True)
+    assert beside.reason is Reason.WAITING_FOR_INSTANT
+    assert "clean.inflight of another client is pending" in beside.message
+    assert cleans(compacted) == [["clean.inflight", "clean.requested"]]
+    taken = jobs.run(compacted, CLEAN, options=LATEST_ONLY, namespace="other", all_instants=True)
+    assert taken.reason is Reason.CLEANED
+    check(compacted, "after it")
+
+
+def first_commit(table: SmallTable) -> str:
+    (first, *_) = [name for name in timeline(table.location) if name.endswith(".deltacommit")]
+    return first.partition(".")[0].partition("_")[0]
+
+
+def test_a_plan_is_not_saved_if_a_savepoint_came_while_it_was_made(
+    compacted: SmallTable, jobs: Jobs, other_client: MakeOtherClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would delete the savepoint's files."""
+    draft, before, instant = HudiClient._draft_clean, files(compacted), first_commit(compacted)
+
+    def draft_slowly(client: HudiClient, table: Any) -> Any:
+        found = draft(client, table)
+        other_client(compacted, SHARED).client.savepoint(instant, "user", "while a clean is planned")
+        return found
+
+    monkeypatch.setattr(HudiClient, "_draft_clean", draft_slowly)
+    with pytest.raises(WaitingForInstantError, match=rf"{instant}\.savepoint came while the clean was planned"):
+        jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+    monkeypatch.undo()
+    assert (cleans(compacted), files(compacted)) == ([], before)
+    jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+    assert {path for path in before if instant in path.name} <= files(compacted)
+    check(compacted, "after a clean that knows the savepoint")
+
+
+def test_a_clean_that_a_savepoint_came_after_deletes_nothing(
+    hudi: HudiSession, compacted: SmallTable, locks: dict[str, str], other_client: MakeOtherClient
+) -> None:
+    """Hudi makes no savepoint that it knows a pending clean to need. The clean is hidden from it here."""
+    before, instant = files(compacted), first_commit(compacted)
+    with client_of(hudi, compacted, locks | LATEST_ONLY) as client:
+        clean = client.plan_clean(owner="team/job/1", confirm=lambda: None)
+        assert clean is not None
+        (plan,) = compacted.location.rglob("*.clean.requested")
+        hidden = plan.rename(compacted.location / "hidden")
+        other_client(compacted, SHARED).client.savepoint(instant, "user", "before the clean")
+        hidden.rename(plan)
+        with pytest.raises(HudiError, match=rf"was planned before {instant}\.savepoint"):
+            client.run_clean(clean, confirm=lambda: None)
+    assert files(compacted) == before
+
+
+def test_an_archive_moves_old_instants_and_no_row(hudi: HudiSession, compacted: SmallTable, jobs: Jobs) -> None:
+    jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+    for ts in (50, 60, 70):
+        compacted.upsert(range(ts), ts)
+    before = {name.partition(".")[0].partition("_")[0] for name in timeline(compacted.location)}
+    result = jobs.run(compacted, ARCHIVE, options=KEEP_FEW | LATEST_ONLY)
+    gone = before - {name.partition(".")[0].partition("_")[0] for name in timeline(compacted.location)}
+    assert gone
+    assert (result.reason, result.message) == (Reason.ARCHIVED, f"{len(gone)} instants archived")
+    assert result.hudi is not None
+    assert result.hudi.archived == len(gone)
+    archived = meta_client(hudi, compacted.location).getArchivedTimeline()
+    assert all(archived.containsInstant(instant) for instant in gone if instant < max(before))
+    check(compacted, "after archiving")
+    assert jobs.run(compacted, ARCHIVE, options=KEEP_FEW | LATEST_ONLY).message == "nothing to archive"
+
+
+def test_an_archive_needs_the_lease_under_the_lock(compacted: SmallTable, jobs: Jobs) -> None:
+    looks: list[str] = []
+
+    def lost() -> bool:
+        looks.append("look")
+        return len(looks) == 3
+
+    before = timeline(compacted.location)
+    with pytest.raises(JobError) as refused:
+        jobs.run(compacted, ARCHIVE, options=KEEP_FEW | LATEST_ONLY, lost=lost)
+    assert refused.value.reason is Reason.LOCK_LOST
+    assert timeline(compacted.location) == before
+
+
+def test_a_writer_at_work_is_left_alone(compacted: SmallTable, jobs: Jobs, other_client: MakeOtherClient) -> None:
+    """It has a heartbeat: the cleaner rolls back only what is dead."""
+    client = other_client(compacted, SHARED).client
+    instant = str(client.startCommit())
+    assert jobs.run(compacted, CLEAN, options=LATEST_ONLY).reason is Reason.CLEANED
+    assert actions(compacted.location, instant)
+    check(compacted, "beside it")
