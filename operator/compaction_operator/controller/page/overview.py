@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 from compaction_operator.api.conditions import ConditionStatus, find_condition
-from compaction_operator.api.policy import TableCounts
+from compaction_operator.api.policy import ACTIVE, READY, TableCounts
 from compaction_operator.controller.page import cleanups, compactions, layout, tables
 from compaction_operator.controller.page.debt import Owed, due_tables, total
 from compaction_operator.controller.page.html import Child, Html, tag
 from compaction_operator.controller.page.layout import Column, Links
 from compaction_operator.controller.page.seen import Looked, Seen
-from compaction_operator.controller.policies.report import ACTIVE, READY
 
 ROWS = 10
 POLICIES = 50
