@@ -26,7 +26,7 @@ _FINDINGS = TypeAdapter(tuple[Finding, ...])
 @context_option
 @output_option
 def doctor(config: str | None, *, warehouse: str | None, operator: str, context: str | None, output: str) -> None:
-    """Check metastore, storage, rights and the settings that endanger tables, for each warehouse.
+    """Check metastore, storage, rights and settings of each warehouse.
 
     Without --config it runs in the controller's pod, by kubectl exec. It takes a shared lock in each metastore, writes
     a hidden folder into each folder of tables, and removes both. Exit code 1: a check failed.

@@ -31,7 +31,10 @@ def history(
     verifies: bool,
     head: str | None,
 ) -> None:
-    """Show what was compacted and deleted, in all tables or in one (database.name), from the receipts."""
+    """Show what was compacted and deleted, from the receipts.
+
+    In all tables, or in the one that is named as database.name.
+    """
     storage, folder = _receipts_folder(location, config, warehouse)
     lines = stored(storage, folder)
     if verifies:

@@ -58,7 +58,7 @@ def _split(text: str) -> tuple[str, str]:
 @context_option
 @output_option
 def status(which: tuple[str, ...], *, namespaces: tuple[str, ...], context: str | None, output: str) -> None:
-    """Show what runs and how far, what waits for whom and since when, and what failed and what to do next.
+    """Show what runs, what waits for whom, what failed, and what to do next.
 
     Without NAMESPACE/ it shows all namespaces, or your current one if you may list only that.
     """

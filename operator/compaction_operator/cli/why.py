@@ -57,7 +57,7 @@ def why(
     output: str,
     **which: str | None,
 ) -> None:
-    """Say why a resource waits or failed and what to do, or why policies picked a table or did not.
+    """Say why a resource waits or failed, or a table was (not) picked.
 
     ccl/NAME and tcomp/NAME: whom it waits for and since when. DATABASE.TABLE: what each policy decided at its last
     look.
