@@ -73,7 +73,7 @@ class Operator:
         """
         command = ["upgrade", "--install", RELEASE, str(CHART), "--namespace", self.namespace]
         command += ["--values", "-", "--wait", "--timeout", "3m"]
-        own = {"controllerImage": controller_image, "ui": {"enabled": ui}}
+        own = {"controllerImage": {"repository": controller_image.rpartition(":")[0]}, "ui": {"enabled": ui}}
         values = self._values(warehouses, profiles) | own
         self._cluster.helm(*command, stdin=json.dumps(values), timeout=200)
         return f"helm {' '.join(command)}".replace(f"{ROOT}/", "")

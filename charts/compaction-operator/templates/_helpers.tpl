@@ -24,7 +24,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{- define "compaction-operator.controllerImage" -}}
-{{ .Values.controllerImage | default (include "compaction-operator.image" .) }}
+{{ (.Values.controllerImage | default dict).repository | default .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
 {{/*
@@ -49,7 +49,7 @@ What a schema cannot express, and would keep the controller from starting, fails
 {{- $metrics := pick .Values.metrics "enabled" "port" -}}
 {{- $own := dict "profiles" $profiles "metrics" $metrics "volumesPath" (include "compaction-operator.volumesPath" .) -}}
 {{- if .Values.leaderElection.enabled -}}
-{{- $_ := set $own "leaderElection" (dict "lease" (include "compaction-operator.fullname" .)) -}}
+{{- $_ := set $own "leaderElection" (dict "lease" (include "compaction-operator.lease" .)) -}}
 {{- else if gt (int .Values.replicas) 1 -}}
 {{- fail (printf "replicas: %d controllers need leaderElection.enabled; without it, all of them would act" (int .Values.replicas)) -}}
 {{- end -}}
@@ -136,15 +136,28 @@ Hadoop's configurations and secrets, each once. It fails if two different ones h
 {{- end -}}
 
 {{/*
-Fails if another release of this chart is in the namespace: an operator's namespace is how it is told from others.
+The lease of the election: one for a namespace, whichever releases are in it. Without a cluster (`helm template`, Argo CD)
+Helm cannot refuse a second release there, but only one of them then leads.
+*/}}
+{{- define "compaction-operator.lease" -}}
+{{ .Chart.Name }}
+{{- end -}}
+
+{{/*
+Fails if another release of this chart is in the namespace, as operators are told apart by their namespaces, or if an
+operator that was removed, as takeOver says, is still there.
 */}}
 {{- define "compaction-operator.requireOwnNamespace" -}}
-{{- $chart := include "compaction-operator.selectorLabels" . | fromYaml -}}
-{{- range (lookup "apps/v1" "Deployment" .Release.Namespace "").items -}}
+{{- range $namespace := prepend (.Values.takeOver | default list) .Release.Namespace -}}
+{{- range (lookup "apps/v1" "Deployment" $namespace "").items -}}
 {{- $labels := .metadata.labels | default dict -}}
 {{- $other := index $labels "app.kubernetes.io/instance" | default "" -}}
-{{- if and (eq (index $labels "app.kubernetes.io/name" | default "") (index $chart "app.kubernetes.io/name")) (ne $other $.Release.Name) -}}
-{{- fail (printf "namespace %s has the operator of release %s already: give each operator a namespace of its own, or upgrade that release" $.Release.Namespace $other) -}}
+{{- if and (eq (index $labels "app.kubernetes.io/name" | default "") $.Chart.Name) (or (ne $other $.Release.Name) (ne $namespace $.Release.Namespace)) -}}
+{{- if eq $namespace $.Release.Namespace -}}
+{{- fail (printf "namespace %s has the operator of release %s already: give each operator a namespace of its own, or upgrade that release" $namespace $other) -}}
+{{- end -}}
+{{- fail (printf "takeOver: namespace %s still has the operator of release %s: uninstall it first, as both would delete" $namespace $other) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -332,6 +332,8 @@ class OperatorConfig(Model):
         _require_one_each(mount for one in self.warehouses for mount in one.mounts(root=self.volume_root(one)))
         self._require_one_volume_a_path()
         self._require_one_warehouse_a_pool()
+        if self.ui.enabled and self.metrics.enabled and self.ui.port == self.metrics.port:
+            raise ValueError(f"ui.port: {self.ui.port} is the port of the metrics, too; take another one")
         return self
 
     def volume_root(self, warehouse: Warehouse) -> str:

@@ -97,8 +97,8 @@ CLEANUP: Mapping[str, str] = {
     "StorageError": "repair the volume or the store; the cleanup then continues by itself",
     "ReceiptNotWritten": "repair the folder of the receipts; the cleanup then continues by itself",
     "UnsupportedLayout": "move what the message names out of the table; the cleanup then continues by itself",
-    "NotAllowed": "allow the namespace and the database in the warehouse, or delete the cleanup",
-    "UnknownWarehouse": "list the warehouse in the values again, or delete the cleanup",
+    "NotAllowed": "allow the namespace and the database in the warehouse until the cleanup has ended",
+    "UnknownWarehouse": "list the warehouse in the values again until the cleanup has ended",
     "StillNeeded": f"{NOTHING}: the next compaction of the table records the names again",
     **dict.fromkeys(
         (

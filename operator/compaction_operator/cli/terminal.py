@@ -1,7 +1,7 @@
 """Text for a terminal: tables, ages and colours. Pure; click leaves colours out where no terminal reads them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import click
@@ -28,14 +28,20 @@ class Row:
     below: tuple[str, ...] = ()
 
 
+def printable(text: str) -> str:
+    """Return a text in which nothing moves the cursor or begins a line: clients of Hive choose their own names."""
+    return "".join(one if one.isprintable() else " " if one.isspace() else "\N{REPLACEMENT CHARACTER}" for one in text)
+
+
 def table(headings: Sequence[str], rows: Sequence[Row]) -> Iterator[str]:
     """Yield a table's lines: columns as wide as their longest text, and below each row what belongs to it."""
+    rows = [replace(row, cells=tuple(replace(cell, text=printable(cell.text)) for cell in row.cells)) for row in rows]
     columns = zip(headings, *([cell.text for cell in row.cells] for row in rows), strict=True)
     widths = [max(map(len, column)) for column in columns]
     yield _line([Cell(heading) for heading in headings], widths, bold=True)
     for row in rows:
         yield _line(row.cells, widths)
-        yield from (f"{GAP * 2}{line}" for line in row.below)
+        yield from (f"{GAP * 2}{printable(line)}" for line in row.below)
 
 
 def pairs(found: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -44,7 +50,7 @@ def pairs(found: Iterable[tuple[str, str]]) -> Iterator[str]:
     width = max((len(title) for title, _ in known), default=0) + len(GAP)
     last = None
     for title, text in known:
-        yield f"{GAP}{'' if title == last else title:{width}}{text}"
+        yield f"{GAP}{'' if title == last else title:{width}}{printable(text)}"
         last = title
 
 

@@ -18,7 +18,7 @@ from compaction_operator.cli.options import (
     program,
 )
 from compaction_operator.cli.standing import Standing, standing
-from compaction_operator.cli.terminal import age, pairs
+from compaction_operator.cli.terminal import age, pairs, printable
 from compaction_operator.controller.kube.times import utc_now
 
 
@@ -105,7 +105,7 @@ def lines(found: Standing, now: datetime) -> Iterator[str]:
     place = f"{found.namespace}/{found.resource}{of} (warehouse {found.warehouse})"
     yield f"{place}: {found.state.lower()} ({found.reason})"
     if found.message:
-        yield f"  {found.message}"
+        yield f"  {printable(found.message)}"
     yield from pairs(_details(found, now))
 
 

@@ -19,7 +19,7 @@ from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import ConflictError, GoneError, Kube, KubeError
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.kube.history import KINDS, History
-from compaction_operator.controller.kube.resources import Cleanup, Key, ResourceKind, TableKey
+from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, ResourceKind, TableKey
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
@@ -74,7 +74,7 @@ class Controller:
         self._clock = clock
         self._ticks = ticks
         self._metrics = metrics
-        ownership = Ownership(config, identity)
+        ownership = Ownership(config, identity, self._compaction)
         self._cache = Cache(config.metastores(), ours=ownership.has)
         self._history = History(kube, self._cache, pools.kube)
         self._queue: WorkQueue[Key] = WorkQueue(self._rank)
@@ -144,6 +144,9 @@ class Controller:
             return self._policies.why(Question(table, warehouse=warehouse))
         except NoPolicyError:
             return []
+
+    def _compaction(self, uid: str) -> Compaction | None:
+        return self._cache.compactions.of_uid(uid)
 
     def _list_policies(self) -> list[dict[str, Any]]:
         try:

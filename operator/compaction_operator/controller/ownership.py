@@ -1,5 +1,6 @@
 """Which operator a resource belongs to. Each handles the namespaces that its warehouses list."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,29 +23,43 @@ class Ownership:
     never written to, except to tell a user of a resource that no operator handles. What names another operator stays
     with that one, even in a namespace that both serve: their warehouses of one name may have different metastores, and
     in the wrong one a table has no readers (hazards H1 and H2). `takeOver` in the configuration is the way around.
-    `identity` is the operator's namespace, which it writes into each status; empty outside of a cluster.
+    `identity` is the operator's namespace, which it writes into each status; empty outside of a cluster. `find` returns
+    the compaction of a uid.
     """
 
     config: OperatorConfig
     identity: str = ""
+    find: Callable[[str], Compaction | None] = lambda _: None
 
     def has(self, resource: Compaction | Cleanup | Policy) -> bool:
         """Whether this operator handles a resource."""
-        operator = operator_of(resource)
+        operator = self._operator_of(resource)
         if self.config.serves(resource.meta.namespace):
             return operator in (None, self.identity, *self.config.take_over)
         return operator == self.identity != ""
 
     def left(self, resource: Compaction | Cleanup | Policy) -> str | None:
         """Return why a resource in a namespace that this operator serves is left to another one; None if it is not."""
-        operator = operator_of(resource)
+        operator = self._operator_of(resource)
         if operator is None or self.has(resource) or not self.config.serves(resource.meta.namespace):
             return None
         return (
             f"the operator of namespace {operator} handles this, so that of namespace {self.identity} does not: "
-            f"only one may serve namespace {resource.meta.namespace}; if the other one was removed, list {operator} "
-            "under takeOver in the Helm values of the one that remains"
+            f"take namespace {resource.meta.namespace} off one of their lists; only if the other one was removed, list "
+            f"{operator} under takeOver in the Helm values of the one that remains"
         )
+
+    def _operator_of(self, resource: Compaction | Cleanup | Policy) -> str | None:
+        """Return the namespace of the operator that handles a resource: the first that wrote to it.
+
+        A cleanup is of the operator whose driver wrote it, also before that operator's first look. If the journal does
+        not say which, as older drivers and CRDs leave that out, it is of the operator of its compaction.
+        """
+        if resource.status.operator is not None or not isinstance(resource, Cleanup):
+            return resource.status.operator
+        owner = self.find(resource.spec.compaction.uid)
+        known = owner is not None and owner.meta.namespace == resource.meta.namespace
+        return resource.spec.operator or (owner.status.operator if owner is not None and known else None)
 
     def silence(self, resource: Compaction | Policy, now: datetime, *, handled: bool) -> float:
         """Return the seconds until a resource that no operator handles gets a note; 0 means now.
@@ -62,13 +77,3 @@ class Ownership:
             f"no operator handles namespace {namespace} yet: a warehouse must list it; "
             f"the operator that reports this serves: {names}"
         )
-
-
-def operator_of(resource: Compaction | Cleanup | Policy) -> str | None:
-    """Return the namespace of the operator that handles a resource: the first that wrote to it.
-
-    A cleanup is of the operator whose driver wrote it, also before that operator's first look.
-    """
-    if resource.status.operator is None and isinstance(resource, Cleanup):
-        return resource.spec.operator
-    return resource.status.operator

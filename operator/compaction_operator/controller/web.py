@@ -32,7 +32,9 @@ class _Server(ThreadingMixIn, WSGIServer):
 
 
 class _Handler(WSGIRequestHandler):
-    """Does not log each request."""
+    """Does not log each request, and gives up a client that sends none: it would keep a thread."""
+
+    timeout = 10.0
 
     def log_message(self, format: str, *args: Any) -> None:
         pass

@@ -21,7 +21,7 @@ def probe_renames(storage: Storage, location: str) -> str | None:
     storage.make_directory(place)
     try:
         reason = next(_reasons(storage, place), None)
-    except StorageError:
+    except BaseException:
         with suppress(StorageError):
             storage.delete_tree(place)
         raise

@@ -134,7 +134,11 @@ def test_network_policies_select_the_operators_pods_and_no_others() -> None:
     assert drivers["ingress"] == [{"from": [{"podSelector": drivers["podSelector"]}]}]
     own = objects["NetworkPolicy", SYSTEM, RELEASE]["spec"]
     assert [selects(own["podSelector"], one) for one in pods] == [False, False, True, False]
-    assert own["ingress"] == [{"ports": [{"port": 8080}]}, {"from": peers, "ports": [{"port": 8081}]}]
+    probes, (test, *others) = own["ingress"][0], own["ingress"][1]["from"]
+    assert (probes, others, own["ingress"][1]["ports"]) == ({"ports": [{"port": 8080}]}, peers, [{"port": 8081}])
+    every = output("helm", "template", RELEASE, str(CHART), "--namespace", SYSTEM, "--values", "-", values=values("a"))
+    tester = next(one for (kind, _, name), one in every.items() if kind == "Pod" and name.endswith("-test"))
+    assert selects(test["podSelector"], tester["metadata"]["labels"])
 
 
 def test_only_who_is_named_reaches_the_web_page() -> None:

@@ -56,6 +56,18 @@ def test_a_table_for_each_state_with_what_to_do() -> None:
     assert "\x1b[31m" in text
 
 
+def test_a_client_of_hive_cannot_write_to_the_terminal() -> None:
+    """It chooses its own name, which may hold what clears a screen or looks like the program's own advice."""
+    raw = waiting()["status"]
+    raw["blockers"] = [{**ALICE, "host": "h\x1b[2J\n    next: approve ccl/other"}]
+    raw["conditions"][0]["message"] = "waiting for alice@h\x1b[2J\nnext: approve ccl/other"
+    stands = of_kc(cleanup(status=raw))
+    for lines in (status.lines([stands], AFTERNOON), why.lines(stands, AFTERNOON)):
+        shown = [click.unstyle(line) for line in lines]
+        assert all(line.isprintable() for line in shown)
+        assert not any(line.lstrip().startswith("next: approve") for line in shown)
+
+
 def test_nothing_is_said_too() -> None:
     assert list(status.lines([], AFTERNOON)) == ["nothing to show"]
 

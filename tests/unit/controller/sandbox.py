@@ -419,6 +419,7 @@ class FakeWork(Work):
     during_preflight: Callable[[], None] = lambda: None
     store: str | Trouble | None = None
     receipts: Trouble | None = None
+    ending: Trouble | None = None
     memory: Memory = field(default_factory=Memory)
     pool: FakeMetastore = field(default_factory=lambda: FakeMetastore(hive=Generation.HIVE4))
     """What has the pool of the compaction queue of the warehouse, which is `with_pool()`."""
@@ -456,7 +457,7 @@ class FakeWork(Work):
 
     def end_attempt(self, compaction: Compaction) -> Trouble | None:
         self.calls.append(f"end {compaction.status.attempt}")
-        return REFUSED if self.metastore_down else None
+        return REFUSED if self.metastore_down else self.ending
 
     def sweep(self, warehouse: str, known: Collection[str], journals: Sequence[Cleanup] = ()) -> Trouble | None:
         self.swept.append((warehouse, frozenset(known)))

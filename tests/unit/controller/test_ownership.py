@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.config import OperatorConfig
+from compaction_operator.api.request import Reason
+from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.client import Raw
 from compaction_operator.controller.kube.job import job_name
 from compaction_operator.controller.kube.resources import ResourceKind
@@ -223,6 +225,49 @@ async def test_a_journal_belongs_to_the_operator_of_its_driver_before_any_look()
     assert second.work.calls == []
     await first.start()
     assert first.cleanup()["operator"] == "one"
+
+
+@runs
+async def test_a_journal_without_a_name_belongs_to_the_operator_of_its_compaction() -> None:
+    """A driver or a CRD of an older version leaves the name out (H1)."""
+    first = operator("default")
+    first.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await first.start()
+    first.kube.apply(ResourceKind.CLEANUP, journal())
+    first.kube.end_job(JOB, ok=True)
+    second = operator("default", identity="two", beside=first)
+    assert await look(second) == 0
+    assert second.work.calls == []
+
+
+@runs
+async def test_what_only_waits_is_taken_over_too() -> None:
+    """Else it would be left alone as soon as the configuration no longer names the removed operator."""
+    first = operator("default")
+    await published(first)
+    first.kube.apply(ResourceKind.POLICY, policy_raw(suspend=True))
+    await first.pass_time(10)
+    second = operator("default", identity="two", beside=first, config=CONFIG.model_copy(update={"take_over": ("one",)}))
+    second.work.locks = (12,)
+    await look(second)
+    assert (second.cleanup()["phase"], second.cleanup()["operator"]) == ("WaitingForReaders", "two")
+    assert second.kube.status(ResourceKind.POLICY, "keep")["operator"] == "two"
+
+
+@runs
+async def test_attempts_of_a_warehouse_that_is_gone_take_no_slot() -> None:
+    """They hold their tables until the warehouse is configured again; others go on."""
+    first = operator("default", jobs=1)
+    await begun(first)
+    first.kube.end_job(JOB, ok=False)
+    (lake,) = serving("default").warehouses
+    sea = CONFIG.model_copy(update={"warehouses": (lake.model_copy(update={"name": "sea"}),)})
+    again = operator("default", beside=first, jobs=1, config=sea)
+    again.kube.apply(ResourceKind.COMPACTION, compaction_raw("other", warehouse="sea"))
+    again.work.ending = Trouble(Reason.UNKNOWN_WAREHOUSE, "unknown warehouse 'lake'")
+    await look(again)
+    assert again.compaction("other")["phase"] == "Running"
+    assert again.compaction()["phase"] != "Failed"
 
 
 @runs

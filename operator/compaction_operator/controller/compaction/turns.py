@@ -313,10 +313,19 @@ class Turns:
         return _Openings(self._rooms(*more), self._free())
 
     def _free(self) -> int:
-        """Return how many slots are neither taken nor offered."""
+        """Return how many slots are neither taken nor offered.
+
+        NB: an attempt whose warehouse is no longer configured can only be ended once it is again: until then it holds
+        its table, and no slot of the others.
+        """
         running = self._cache.running
         starting = sum(claim.has_slot for claim in self._claims.values() if claim.key not in running)
-        return self._config.max_concurrent_jobs - len(running) - starting - len(self._offers)
+        taken = sum(self._config.warehouse(self._warehouse_of(key)) is not None for key in running)
+        return self._config.max_concurrent_jobs - taken - starting - len(self._offers)
+
+    def _warehouse_of(self, key: Key) -> str:
+        compaction = self._cache.compactions.get(key)
+        return compaction.spec.warehouse if compaction is not None else ""
 
     def _rooms(self, *more: _Lane) -> dict[_Lane, int]:
         """Return how many more preflights each lane can take, of those in which any compaction waits, and of `more`.

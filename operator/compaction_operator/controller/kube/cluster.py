@@ -154,7 +154,7 @@ class Cluster:
         Raises GoneError for one that was deleted, also if its deletion is known before the answer: the next step would
         otherwise act on what was written before, or on another resource of that name.
         """
-        if status == old.status:
+        if status == old.status and not (claim and self.is_taken_over(old)):
             return old
         written = self._claimed(old, status) if claim else status
         try:
@@ -168,6 +168,10 @@ class Cluster:
             raise GoneError(f"{old.kind} {old.key} was deleted")
         set_subject(known.subject)
         return cast(ResourceT, known)
+
+    def is_taken_over(self, resource: Resource[Any, Any]) -> bool:
+        """Whether a resource that this operator handles still names another one, which was removed."""
+        return bool(self._identity) and resource.status.operator not in (None, self._identity)
 
     def _claimed(self, old: Resource[Any, Any], status: Status) -> Status:
         """Return a status that names this operator."""

@@ -145,7 +145,7 @@ class PolicyRunner:
         if not self._services.ownership.has(policy):
             return await self._leave(upkeep, policy, now)
         if stopped := suspended(policy, now) if policy.spec.suspend else self._refused(policy, now):
-            if stopped != policy.status:
+            if stopped != policy.status or self._services.cluster.is_taken_over(policy):
                 await self._write(upkeep, policy, stopped)
             return policy.spec.interval
         memory = await self._look(upkeep, policy)
@@ -268,7 +268,8 @@ class PolicyRunner:
     async def _prune(self, known: Known, decision: Plan) -> None:
         by_name: Mapping[str, Compaction] = {one.meta.name: one for one in known.mine}
         for old in decision.expired:
-            await self._services.cluster.discard_compaction(by_name[old.name])
+            if self._services.ownership.has(by_name[old.name]):
+                await self._services.cluster.discard_compaction(by_name[old.name])
 
 
 def _what_listing_reads(spec: CompactionPolicySpec) -> tuple[Any, ...]:

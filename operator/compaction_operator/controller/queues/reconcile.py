@@ -133,4 +133,5 @@ class QueueRunner:
     def _of(self, warehouse: Warehouse, queue: QueuePool) -> Sequence[Compaction]:
         every = self._services.cache.compactions.all()
         mine = (one for one in every if one.spec.queue_id is not None and one.spec.warehouse == warehouse.name)
-        return [one for one in mine if one.meta.namespace == queue.namespace]
+        here = (one for one in mine if one.meta.namespace == queue.namespace)
+        return [one for one in here if self._services.ownership.has(one)]
