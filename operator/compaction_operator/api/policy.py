@@ -144,7 +144,7 @@ class CompactionPolicySpec(ReadModel):
 
     - `interval` is the pause between two looks at the warehouse.
     - `min_interval` is the least time between the end of a table's compaction and the next one's start.
-    - `max_delay` is how long a partition may be due before it may exceed the budget. After 85 percent of it its table
+    - `max_delay` is how long a partition may be due before it may exceed the budget. After 90 percent of it its table
       goes first, whatever its score.
     - `database_share` is the percentage of `max_concurrent` and of both budgets that one database gets at most.
     - `bytes_per_window` limits the bytes to read of all compactions started in a window, `core_hours_per_window` their
@@ -195,7 +195,7 @@ class NextTable(ReadModel):
     """A table that would gain: its score with the terms of the formula, and what keeps it back, if anything.
 
     `due_longest` is the spec of the partition that has been due for the longest time, '' for an unpartitioned table;
-    `due_since` is that time.
+    `due_since` is that time. It is the time of the look for what is not `due`.
     """
 
     table: str
@@ -204,6 +204,7 @@ class NextTable(ReadModel):
     score: str
     terms: str = ""
     reason: Message
+    due: bool = True
     due_since: str
     due_longest: str = ""
     files_saved: int

@@ -143,6 +143,6 @@ def _due_for(policy: Policy, now: datetime) -> float:
 
     What the last compaction found nothing to do about waits for the next write, however long that takes.
     """
-    waiting = (one for one in policy.status.next if one.kept_back_by != Hold.NOTHING_GAINED)
+    waiting = (one for one in policy.status.next if one.due and one.kept_back_by != Hold.NOTHING_GAINED)
     due = [since for one in waiting if (since := known_time(one.due_since))]
     return (now - min(due)).total_seconds() if due else 0.0

@@ -205,7 +205,7 @@ class _Wait:
         `u` is the share of `max_delay` for which it has been due, up to `PRESSING`. `s` is 1 for small ones, and falls
         with the size of others.
         """
-        share = PRESSING * min(1.0, (self.now - self.since) / (self.now - self.late))
+        share = PRESSING * min(1.0, max(0.0, (self.now - self.since) / (self.now - self.late)))
         small = min(1.0, SMALL * self.budget / size) if size else 1.0
         return 1 + URGENT * small * share / (1 - share)
 

@@ -461,6 +461,15 @@ def test_times_in_a_status_that_cannot_be_read_are_left_out() -> None:
     assert restored(read_policy(raw).status) == {"sales.b": {"": NOON}}
 
 
+def test_what_was_not_due_has_not_waited() -> None:
+    """Else a look long after could start it beyond the budget at once."""
+    line = {"table": "sales.a", "type": "Minor", "partitions": 1, "score": "1", "reason": "r", "filesSaved": 1,
+            "deleteBytes": 0, "bytes": 1, "due": False, "dueSince": rfc3339(NOON)}  # fmt: skip
+    raw = policy_raw()
+    raw["status"] = {"next": [line]}
+    assert restored(read_policy(raw).status) == {}
+
+
 @runs
 async def test_a_large_partition_does_not_starve_behind_small_ones_of_its_table() -> None:
     """These are written to all the time, and compacted each hour, with what the budget has left."""

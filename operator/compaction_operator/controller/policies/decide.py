@@ -154,7 +154,7 @@ def restored(status: CompactionPolicyStatus) -> dict[str, dict[str, datetime]]:
     """Return since when partitions are due, as far as a status says so: their wait goes on after a restart."""
     found: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
     for one in status.next:
-        if since := known_time(one.due_since):
+        if one.due and (since := known_time(one.due_since)):
             found[one.table][one.due_longest] = since
     return dict(found)
 

@@ -96,8 +96,13 @@ def _kept_back(plan: Plan) -> tuple[KeptBack, ...]:
 def _next(verdicts: Iterable[Verdict]) -> tuple[NextTable, ...]:
     """Return what comes next. NB: what is due is never left out for what is not: a restart reads its wait here."""
     waiting = [(place, one) for place, one in enumerate(verdicts) if one.hold not in (None, Hold.UNFINISHED)]
-    shown = sorted(waiting, key=lambda item: (not item[1].whole.due, item[0]))[:MAX_NEXT]
+    shown = sorted(waiting, key=lambda item: (*_of_least_use(item[1]), item[0]))[:MAX_NEXT]
     return tuple(_line(one) for _, one in sorted(shown, key=lambda item: item[0]))
+
+
+def _of_least_use(one: Verdict) -> tuple[bool, bool]:
+    """Return what makes a line give way to others: nothing will start, or nothing is due."""
+    return one.hold is Hold.NOTHING_GAINED, not one.whole.due
 
 
 def _line(one: Verdict) -> NextTable:
@@ -109,6 +114,7 @@ def _line(one: Verdict) -> NextTable:
         score=f"{one.score:.2f}",
         terms=str(score(one.whole)),
         reason=found.reason,
+        due=one.whole.due,
         due_since=rfc3339_seconds(one.due_since),
         due_longest=one.whole.due_longest.spec,
         files_saved=found.files_saved,

@@ -1,7 +1,9 @@
 """Cleaning: Hudi decides what goes and deletes it, by a plan that names its owner, with a commit that is confirmed.
 
 NB: the write client's own `clean` runs whatever clean is pending, of any client, and commits without asking. So this
-does what Hudi's CleanPlanActionExecutor and CleanActionExecutor do, in their order.
+does what Hudi's CleanPlanActionExecutor and CleanActionExecutor do, in their order. One thing it leaves out: Hudi
+deletes a partition without file groups by its path, with all that lies there by then. A writer may have come back, and
+a savepoint may need it (CleanPlanner looks for neither then). So only files are deleted, and an empty directory stays.
 """
 
 import json
@@ -17,8 +19,16 @@ from compaction_operator.hudi.jvm.repairs import Repairs, empty_commits
 from compaction_operator.hudi.jvm.timeline import file_sizes
 from compaction_operator.hudi.plans import Cleaned
 
-SAVEPOINTS_KEY = "savepointed_timestamps"
-"""Hudi's own key in the extra metadata of a clean's plan: the savepoints at planning, joined by commas."""
+SAVEPOINTS_KEY = "compaction.dev/savepoints"
+HUDIS_SAVEPOINTS_KEY = "savepointed_timestamps"
+"""Where a clean's extra metadata has the savepoints at planning: the operator's plans, and those of Hudi's own clients.
+
+NB: Hudi fills its key for partitioned tables only, and with complete savepoints only.
+"""
+
+
+_TURNS = ("restore", "rollback", "savepoint")
+"""Actions after which files are needed that were not before."""
 
 
 class Cleaning(Repairs):
@@ -62,12 +72,12 @@ class Cleaning(Repairs):
             confirm()
             meta = self._meta()
             _require_no_restore(meta)
-            back = _instants(meta, "restore", "rollback") - _instants(table.getMetaClient(), "restore", "rollback")
-            if later := back | _new_savepoints(meta, draft):
+            if later := _instants(meta, *_TURNS) - _instants(table.getMetaClient(), *_TURNS):
                 raise WaitingForInstantError(f"{min(later)} came while the clean was planned: it is planned again")
             instant = str(self._client.createNewInstantTime(False))
             extra = {str(key): str(value) for key, value in (draft.getExtraMetadata() or {}).items()}
-            draft.setExtraMetadata(java_map(self._jvm, extra | {OWNER_KEY: owner}))
+            extra |= {OWNER_KEY: owner, SAVEPOINTS_KEY: ",".join(sorted(_instants(meta, "savepoint")))}
+            draft.setExtraMetadata(java_map(self._jvm, extra))
             requested = meta.getInstantGenerator().getCleanRequestedInstant(instant)
             meta.getActiveTimeline().saveToCleanRequested(requested, self._hudi.common.util.Option.of(draft))
         return Instant(instant, Action.CLEAN, State.REQUESTED, owner)
@@ -117,8 +127,13 @@ class Cleaning(Repairs):
         executor = make(self._context, self._config, table, *now, self._none())
         if not call_hidden(self._jvm, executor, "needsCleaning", self._config.getCleaningTriggerStrategy()):
             return None
-        draft = call_hidden(self._jvm, executor, "requestClean", self._context)
+        draft = self._of_files_alone(call_hidden(self._jvm, executor, "requestClean", self._context))
         return draft if deletes_anything(str(draft.toString())) else None
+
+    def _of_files_alone(self, plan: Any) -> Any:
+        """Return a plan that deletes no directory."""
+        plan.setPartitionsToBeDeleted(self._jvm.java.util.ArrayList())
+        return plan
 
     def _begin_clean(self, clean: Instant, confirm: Callable[[], None]) -> Any:
         """Make a clean inflight and return its plan."""
@@ -128,7 +143,12 @@ class Cleaning(Repairs):
             meta = self._meta()
             _require_no_restore(meta)
             requested = meta.getInstantGenerator().getCleanRequestedInstant(clean.time)
-            plan = self._hudi.common.util.CleanerUtils.getCleanerPlan(meta, requested)
+            plan = self._of_files_alone(self._hudi.common.util.CleanerUtils.getCleanerPlan(meta, requested))
+            if not deletes_anything(str(plan.toString())):
+                raise HudiError(
+                    f"{clean} deletes whole partitions and no file: remove the clean from the timeline, or finish it "
+                    "with Hudi's own cleaner once nobody writes to them"
+                )
             restores = {one for one in _instants(meta, "restore") if one > clean.time}
             if later := restores | _new_savepoints(meta, plan):
                 raise HudiError(
@@ -159,10 +179,8 @@ class Cleaning(Repairs):
 
 
 def deletes_anything(plan: str) -> bool:
-    """Whether a HoodieCleanerPlan, as its text, has a file or a partition to delete."""
-    found = json.loads(plan)
-    files = (found.get("filePathsToBeDeletedPerPartition") or {}).values()
-    return any(files) or bool(found.get("partitionsToBeDeleted"))
+    """Whether a HoodieCleanerPlan, as its text, has a file to delete."""
+    return any((json.loads(plan).get("filePathsToBeDeletedPerPartition") or {}).values())
 
 
 def _require_no_restore(meta: Any) -> None:
@@ -174,7 +192,10 @@ def _require_no_restore(meta: Any) -> None:
 
 def _new_savepoints(meta: Any, plan: Any) -> set[str]:
     """Return the savepoints that came after a clean's plan. NB: their instants are those of the saved commits."""
-    known = str((plan.getExtraMetadata() or {}).get(SAVEPOINTS_KEY) or "").split(",")
+    extra = plan.getExtraMetadata() or {}
+    if (own := extra.get(SAVEPOINTS_KEY)) is not None:
+        return _instants(meta, "savepoint") - {*str(own).split(",")}
+    known = str(extra.get(HUDIS_SAVEPOINTS_KEY) or "").split(",")
     return _instants(meta, "savepoint") - {f"{one}.savepoint" for one in known}
 
 

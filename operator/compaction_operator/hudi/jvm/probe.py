@@ -17,7 +17,7 @@ NEW = "new"
 COMMON: Mapping[str, str] = {
     "HoodieCLIUtils": "createHoodieWriteClient/4",
     "avro.model.HoodieCleanMetadata": "getTotalFilesDeleted/0 setTimeTakenInMillis/1",
-    "avro.model.HoodieCleanerPlan": "getExtraMetadata/0 setExtraMetadata/1",
+    "avro.model.HoodieCleanerPlan": "getExtraMetadata/0 setExtraMetadata/1 setPartitionsToBeDeleted/1",
     "avro.model.HoodieCompactionOperation": "setDeltaFilePaths/1",
     "avro.model.HoodieCompactionPlan": "getExtraMetadata/0 getOperations/0 setExtraMetadata/1 setOperations/1",
     "client.BaseHoodieTableServiceClient": "getPendingRollbackInfo/3",
