@@ -51,7 +51,7 @@ class Drafts(Planner):
 
 
 class Nothing:
-    """Chooses nothing. It is told before each draft that what it saw before does not count."""
+    """Chooses nothing. Before each draft it hears that what it saw before does not count."""
 
     def __init__(self, events: list[str]) -> None:
         self._events = events

@@ -22,7 +22,7 @@ class Upkeep:
         """Run Hudi's cleaner and return the last clean with the number of all deleted files; None: nothing to clean.
 
         A clean that a dead driver of this operator has begun is finished first, as files that it deleted must leave
-        the metadata table. One that has not begun is planned anew. Raises WaitingForInstantError for one of another
+        the metadata table. One that has not begun is planned again. Raises WaitingForInstantError for one of another
         client, unless the compaction may treat other clients' instants as its own.
         """
         left = self._client.cleans()
