@@ -26,7 +26,8 @@ HALF, OTHER_HALF = "delta_0000001_0000005", "delete_delta_0000001_0000005"
 def controller(table: FixtureTable, store: Store, uri: str) -> Sandbox:
     """A controller, two minutes from now, that works with the real metastore and files, and sees a Job that runs."""
     served = CONFIG.warehouses[0].model_copy(update={"namespaces": (REQUEST.namespace,)})
-    box, spec = Sandbox(config=CONFIG.model_copy(update={"warehouses": (served,)})), spec_of(store)
+    config, spec = CONFIG.model_copy(update={"warehouses": (served,)}), spec_of(store)
+    box = Sandbox(config=config, identity=REQUEST.operator or "")
     later = timedelta(minutes=2)
     box.time.seconds += (datetime.now(UTC) + later - box.time.now).total_seconds()
     box.work = real_work(table, uri, ahead=later)  # type: ignore[assignment]
