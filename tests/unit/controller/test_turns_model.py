@@ -40,7 +40,8 @@ class Cluster(RuleBasedStateMachine):
 
     @initialize(slots=st.integers(1, 3))
     def begin(self, slots: int) -> None:
-        self.config = CONFIG.model_copy(update={"max_concurrent_jobs": slots})
+        sea = CONFIG.warehouses[0].model_copy(update={"name": "sea"})
+        self.config = CONFIG.model_copy(update={"max_concurrent_jobs": slots, "warehouses": (*CONFIG.warehouses, sea)})
         self.slots, self.created, self.version, self.seconds = slots, 0, 1, 0.0
         self.server: dict[Key, Raw] = {}
         self.start()
