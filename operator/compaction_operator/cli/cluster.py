@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kubernetes import client
@@ -11,13 +12,13 @@ from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api import policy as policy_api
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.client import (
-    PAGE,
     ConflictError,
     ForbiddenError,
     KubeError,
     Raw,
     configuration,
     current_namespace,
+    in_pages,
     own_namespace,
     raw_answer,
 )
@@ -56,14 +57,7 @@ class Cluster:
         in_one = self._custom.list_namespaced_custom_object
         call = self._custom.list_cluster_custom_object if namespace is None else in_one
         where = () if namespace is None else (namespace,)
-        found: list[Raw] = []
-        more = ""
-        while True:
-            page = raw_answer(call, GROUP, VERSION, *where, PLURALS[kind], limit=PAGE, _continue=more)
-            found += page["items"]
-            more = page["metadata"].get("continue", "")
-            if not more:
-                return found
+        return in_pages(partial(raw_answer, call), GROUP, VERSION, *where, PLURALS[kind])
 
     def get(self, kind: str, namespace: str, name: str) -> Raw:
         """Return one object. Raises GoneError."""

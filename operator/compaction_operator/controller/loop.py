@@ -74,7 +74,7 @@ class Controller:
         self._clock = clock
         self._ticks = ticks
         self._metrics = metrics
-        ownership = Ownership(config, identity, self._compaction)
+        ownership = Ownership(config, identity, self._owner_of)
         self._cache = Cache(config.metastores(), ours=ownership.has)
         self._history = History(kube, self._cache, pools.kube)
         self._queue: WorkQueue[Key] = WorkQueue(self._rank)
@@ -145,8 +145,8 @@ class Controller:
         except NoPolicyError:
             return []
 
-    def _compaction(self, uid: str) -> Compaction | None:
-        return self._cache.compactions.of_uid(uid)
+    def _owner_of(self, cleanup: Cleanup) -> Compaction | None:
+        return self._cache.owner_of(cleanup)
 
     def _list_policies(self) -> list[dict[str, Any]]:
         try:

@@ -23,13 +23,13 @@ class Ownership:
     never written to, except to tell a user of a resource that no operator handles. What names another operator stays
     with that one, even in a namespace that both serve: their warehouses of one name may have different metastores, and
     in the wrong one a table has no readers (hazards H1 and H2). `takeOver` in the configuration is the way around.
-    `identity` is the operator's namespace, which it writes into each status; empty outside of a cluster. `find` returns
-    the compaction of a uid.
+    `identity` is the operator's namespace, which it writes into each status; empty outside of a cluster. `owner_of`
+    returns the compaction that a cleanup names, if it is known.
     """
 
     config: OperatorConfig
     identity: str = ""
-    find: Callable[[str], Compaction | None] = lambda _: None
+    owner_of: Callable[[Cleanup], Compaction | None] = lambda _: None
 
     def has(self, resource: Compaction | Cleanup | Policy) -> bool:
         """Whether this operator handles a resource."""
@@ -57,9 +57,10 @@ class Ownership:
         """
         if resource.status.operator is not None or not isinstance(resource, Cleanup):
             return resource.status.operator
-        owner = self.find(resource.spec.compaction.uid)
-        known = owner is not None and owner.meta.namespace == resource.meta.namespace
-        return resource.spec.operator or (owner.status.operator if owner is not None and known else None)
+        if resource.spec.operator is not None:
+            return resource.spec.operator
+        owner = self.owner_of(resource)
+        return None if owner is None else owner.status.operator
 
     def silence(self, resource: Compaction | Policy, now: datetime, *, handled: bool) -> float:
         """Return the seconds until a resource that no operator handles gets a note; 0 means now.

@@ -8,7 +8,7 @@ from compaction_operator.controller.cleanup.decide import CleanupDecision, decid
 from compaction_operator.controller.cleanup.observation import CleanupAction, CleanupObservation
 from compaction_operator.controller.cleanup.partitions import Pass
 from compaction_operator.controller.cleanup.reader_watch import ReaderWatch
-from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, ResourceKind
+from compaction_operator.controller.kube.resources import Cleanup, Key
 from compaction_operator.controller.services import Services
 
 _NOTHING_TO_SEE = frozenset({CleanupAction.NONE, CleanupAction.WATCH, CleanupAction.DISCARD})
@@ -61,20 +61,9 @@ class CleanupReconciler:
         lost = held.silence(self._services.clock())
         return CleanupObservation(job=job, at_work=bool(held) and lost is None, lost=lost, failures=failures)
 
-    def _owner(self, cleanup: Cleanup) -> Compaction | None:
-        """Return the compaction that a cleanup names, in the cleanup's own namespace.
-
-        Only with it may a cleanup end an attempt. A missing one may have been deleted, or belong to another namespace
-        that a forged cleanup names.
-        """
-        ref = cleanup.spec.compaction
-        key = Key(ResourceKind.COMPACTION, cleanup.meta.namespace, ref.name)
-        compaction = self._services.cache.compactions.get(key)
-        return compaction if compaction is not None and compaction.meta.uid == ref.uid else None
-
     def _needed(self, cleanup: Cleanup) -> bool:
         """Whether the compaction still counts what its attempts published."""
-        owner = self._owner(cleanup)
+        owner = self._services.cache.owner_of(cleanup)
         return owner is not None and not owner.ended
 
     def _watch(self, cleanup: Cleanup, action: CleanupAction) -> None:
@@ -93,7 +82,9 @@ class CleanupReconciler:
     ) -> CleanupObservation:
         ask, work = self._services.ask, self._services.work
         if decision.action is CleanupAction.SETTLE:
-            ended = (observed.job is None or observed.job.ended) and self._owner(cleanup) is not None
+            # NB: only with its compaction may a cleanup end an attempt.
+            owner = self._services.cache.owner_of(cleanup)
+            ended = (observed.job is None or observed.job.ended) and owner is not None
             attempt = [
                 one for one in self._services.cache.cleanups.of_table(cleanup.table) if one.is_of_attempt(cleanup)
             ]

@@ -148,6 +148,15 @@ class Cache:
         self._unsettled: Groups[TableKey, Key] = Groups()
         self._cleanups_of: Groups[str, Key] = Groups()
 
+    def owner_of(self, cleanup: Cleanup) -> Compaction | None:
+        """Return the compaction that a cleanup names, in the cleanup's own namespace.
+
+        A missing one may have been deleted, or belong to another namespace that a forged cleanup names.
+        """
+        ref = cleanup.spec.compaction
+        compaction = self.compactions.get(Key(ResourceKind.COMPACTION, cleanup.meta.namespace, ref.name))
+        return compaction if compaction is not None and compaction.meta.uid == ref.uid else None
+
     def place(self, table: TableKey) -> TableKey:
         """Return the canonical key of a table, whichever warehouse names it."""
         return replace(table, warehouse=self._metastores.get(table.warehouse, table.warehouse))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,16 +72,7 @@ class Kube:
 
     def list_all(self, kind: ResourceKind) -> list[Raw]:
         """Return every object of a kind of ours in the cluster, fetched in pages. Raises GoneError without its CRD."""
-        items: list[Raw] = []
-        more = ""
-        while True:
-            page = _call(
-                self._custom.list_cluster_custom_object, GROUP, VERSION, _PLURALS[kind], limit=PAGE, _continue=more
-            )
-            items += page["items"]
-            more = page["metadata"].get("continue", "")
-            if not more:
-                return items
+        return in_pages(partial(_call, self._custom.list_cluster_custom_object), GROUP, VERSION, _PLURALS[kind])
 
     def newest(self, kind: ResourceKind) -> int:
         """Return the current resource version of one of our kinds' list.
@@ -291,6 +283,18 @@ def current_namespace(context: str | None = None) -> str:
 def own_namespace() -> str:
     """Return the namespace of the pod that this process runs in, empty outside of a cluster."""
     return OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.exists() else ""
+
+
+def in_pages(ask: Callable[..., Raw], *arguments: str) -> list[Raw]:
+    """Return all items that a call lists, page by page."""
+    items: list[Raw] = []
+    more = ""
+    while True:
+        page = ask(*arguments, limit=PAGE, _continue=more)
+        items += page["items"]
+        more = page["metadata"].get("continue", "")
+        if not more:
+            return items
 
 
 def raw_answer(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:

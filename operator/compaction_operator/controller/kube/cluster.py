@@ -176,7 +176,7 @@ class Cluster:
     def _claimed(self, old: Resource[Any, Any], status: Status) -> Status:
         """Return a status that names this operator."""
         other = old.status.operator
-        if self._identity and other not in (None, self._identity):
+        if self.is_taken_over(old):
             log.info("%s %s is taken over from the operator of namespace %s", old.kind, old.key, other)
         return status.model_copy(update={"operator": self._identity or other})
 
