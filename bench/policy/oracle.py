@@ -46,7 +46,7 @@ class Stream:
     """The writes of partitions that lie side by side: `count` of each, the first one at `first`.
 
     `until` is the tick of the partition's next write, or the end; `fails` is whether compactions of its table fail at
-    the write. An aborted one has no bytes, and nobody reads it.
+    the write. An aborted one has no bytes, and no query reads it.
     """
 
     partition: Ints

@@ -147,7 +147,7 @@ class Cleaning(Repairs):
             if not deletes_anything(str(plan.toString())):
                 raise HudiError(
                     f"{clean} deletes whole partitions and no file: remove the clean from the timeline, or finish it "
-                    "with Hudi's own cleaner once nobody writes to them"
+                    "with Hudi's own cleaner once no writer uses them"
                 )
             restores = {one for one in _instants(meta, "restore") if one > clean.time}
             if later := restores | _new_savepoints(meta, plan):
