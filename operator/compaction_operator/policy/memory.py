@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.hudi import HudiOptions
@@ -96,9 +96,6 @@ class TableState:
     weight: float = 1.0
 
 
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-
 @dataclass
 class Memory:
     """What is known of one policy's tables. It is rebuilt after a restart, some tables at each look.
@@ -108,7 +105,7 @@ class Memory:
     `external` are external tables that are no Hudi tables, by when this was read.
     `due_since` is by table and partition spec when the partitions that are due became so. It has all tables that a
     compaction would help: of those that are due by no threshold, no partition.
-    `began` is when the first look began.
+    `began` is when the first look with the policy's spec of today ended, None before.
     """
 
     tables: dict[str, TableState] = field(default_factory=dict)
@@ -116,7 +113,7 @@ class Memory:
     external: Mapping[str, datetime] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
     matched: int = 0
-    began: datetime = _LONG_AGO
+    began: datetime | None = None
 
     @property
     def is_new(self) -> bool:

@@ -1,14 +1,15 @@
 """CompactionPolicies in the controller: what they create, when they stop, and what their status says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from compaction_operator.api.compaction import CleanupOptions, CompactionType, TableCompactionSpec
 from compaction_operator.api.hudi import HudiOptions
-from compaction_operator.api.policy import LABEL_POLICY_UID, Thresholds
+from compaction_operator.api.policy import LABEL_POLICY_UID, CompactionPolicySpec, Thresholds
 from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.kube.client import GoneError, KubeError, Raw
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.resources import ResourceKind, read_policy
@@ -90,6 +91,12 @@ def reasons(box: Sandbox) -> tuple[str, str]:
 
 def kept_back(box: Sandbox) -> dict[str, int]:
     return {one["reason"]: one["tables"] for one in status(box)["keptBack"]}
+
+
+async def jump(box: Sandbox, seconds: float) -> None:
+    """Let time pass without what is due meanwhile: while tables are unread, there is a look each second."""
+    box.time.seconds += seconds
+    await box.run()
 
 
 async def end(box: Sandbox, *, ok: bool = True) -> None:
@@ -443,14 +450,70 @@ async def test_by_gain_a_policy_reads_all_tables_before_it_starts_anything_that_
     spec = {"strategy": "Gain", "bytesPerWindow": "1GiB"}
     box = await started(memory(state("sales.orders"), unread=frozenset({"sales.other"})), **spec)
     assert (created(box), kept_back(box)) == ([], {"FirstLook": 1})
-    await box.pass_time(3000)
+    await jump(box, 3000)
     assert created(box) == []
-    await box.pass_time(660)
+    await jump(box, 660)
     assert len(created(box)) == 1
     box = await started(memory(state("sales.orders"), unread=frozenset({"sales.other"})), **spec)
     box.work.memory = memory(state("sales.orders"))
     await box.pass_time(60)
     assert len(created(box)) == 1
+
+
+@runs
+async def test_the_hour_of_the_first_look_begins_when_it_has_ended() -> None:
+    """Not while the policy is suspended, the metastore does not answer, or the look goes on."""
+    spec = {"strategy": "Gain", "bytesPerWindow": "1GiB"}
+    box = await started(memory(state("sales.orders"), unread=frozenset({"sales.other"})), **spec, suspend=True)
+    await box.pass_time(7200)
+    box.work.metastore_down = True
+    change(box, suspend=False)
+    await box.pass_time(7200)
+    box.work.metastore_down = False
+
+    def wait() -> None:
+        box.time.seconds += 7200
+
+    box.work.during_survey = wait
+    change(box, maxConcurrent=3)
+    await box.idle()
+    box.controller.step()
+    await box.idle()
+    assert (created(box), kept_back(box)) == ([], {"FirstLook": 1})
+    box.work.during_survey = lambda: None
+    await jump(box, 3000)
+    assert created(box) == []
+    change(box, suspend=True)
+    await box.pass_time(7200)
+    change(box, suspend=False)
+    await box.run()
+    await jump(box, 3000)
+    assert (created(box), kept_back(box)) == ([], {"FirstLook": 1})
+    await jump(box, 660)
+    assert len(created(box)) == 1
+
+
+@runs
+async def test_a_spec_that_changes_right_after_a_look_does_not_take_what_this_found() -> None:
+    """The listing depends on the thresholds. The new spec comes between the write of the status and its answer."""
+    box, given = Sandbox(), list[tuple[int, set[str]]]()
+    box.work.memory = memory(state("sales.orders"))
+    survey, replace_status = box.work.survey, box.kube.replace_status
+
+    def recording(warehouse: str, spec: CompactionPolicySpec, known: Memory, **more: Any) -> Memory | Trouble:
+        given.append((spec.thresholds.deltas, set(known.tables)))
+        return survey(warehouse, spec, known, **more)
+
+    def changing(kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
+        written = replace_status(kind, raw, status)
+        if kind is ResourceKind.POLICY and written["metadata"]["generation"] == 1:
+            change(box, thresholds={"deltas": 50})
+        return written
+
+    box.work.survey, box.kube.replace_status = recording, changing  # type: ignore[method-assign]
+    box.kube.apply(ResourceKind.POLICY, policy_raw())
+    await box.start()
+    assert given == [(10, set()), (50, set())]
 
 
 def test_times_in_a_status_that_cannot_be_read_are_left_out() -> None:

@@ -18,7 +18,8 @@ from compaction_operator.policy.partitions import Filter, FilterError, parse_fil
 from compaction_operator.policy.windows import UnknownTimeZoneError, next_opening, opened
 
 FIRST_LOOK = timedelta(hours=1)
-"""For how long a policy by gain waits at most until it has read all tables: the first ones could take the budget."""
+"""For how long after its first look a policy by gain waits at most until it has read all tables: the first ones could
+take the budget."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ def plan(
         used_cpu=used.cpu,
         rates=known.rates,
         window_open=when.open,
-        incomplete=spec.strategy is Strategy.GAIN and memory.is_new and now - memory.began < FIRST_LOOK,
+        incomplete=spec.strategy is Strategy.GAIN and memory.is_new and now - (memory.began or now) < FIRST_LOOK,
         databases=databases,
         ahead=ahead_of_pace(starts, budget=spec.bytes_per_window or 0, now=now) if is_paced(spec) else 0.0,
     )

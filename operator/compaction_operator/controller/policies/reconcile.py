@@ -70,7 +70,7 @@ class PolicyRunner:
             return
         policy, known = read_policy(raw), self._upkeeps.get(key)
         if known is None or known.policy.meta.uid != policy.meta.uid:
-            memory = Memory(due_since=restored(policy.status), began=self._services.clock())
+            memory = Memory(due_since=restored(policy.status))
             self._upkeeps[key] = _Upkeep(policy, self._services.ticks(), memory)
         elif policy.meta.resource_version > known.policy.meta.resource_version:
             self._renew(known, policy)
@@ -79,8 +79,9 @@ class PolicyRunner:
         old, new = known.policy.spec, policy.spec
         if policy.meta.generation != known.policy.meta.generation:
             known.due = self._services.ticks()
+            known.memory = replace(known.memory, began=None)
         if _what_listing_reads(old) != _what_listing_reads(new):
-            known.memory = replace(known.memory, tables={}, began=self._services.clock())
+            known.memory = replace(known.memory, tables={})
         known.policy = policy
 
     def own(self) -> list[Policy]:
@@ -205,11 +206,13 @@ class PolicyRunner:
         deleted meanwhile creates nothing: the write fails.
         """
         now, known = self._services.clock(), self._known(policy, memory)
-        when = hours(policy.spec, now)
+        memory, when = replace(memory, began=memory.began or now), hours(policy.spec, now)
         created, pool = self._created(upkeep), self._services.pools.of_warehouse(policy.spec.warehouse).surveys
         decision = await run_in(pool, plan, policy.spec, memory, known, created=created, when=when, now=now)
         memory = replace(memory, due_since=decision.due_since)
         await self._write(upkeep, policy, looked(policy, memory, known, decision, when=when, now=now))
+        if upkeep.policy.meta.generation != policy.meta.generation:
+            return  # the spec was changed right after the write: what was found may be of no use for the new one
         upkeep.memory = memory
         upkeep.look = look = Look(policy.meta.generation, now, memory, decision.verdicts, known.past)
         try:
