@@ -25,7 +25,7 @@ ANNOTATION_FAILURES = "compaction.dev/policy-failures"
 """Annotation of such a TableCompaction: how many of its table and type failed in a row before it."""
 
 ANNOTATION_SEEN = "compaction.dev/policy-seen"
-"""Annotation of such a TableCompaction: a hash of the table's write ids when it was decided on."""
+"""Annotation of such a TableCompaction: a hash of all that decided what it would find to merge."""
 
 SMALL_FILE = 16 * 1024**2
 """The size in bytes below which a file is small, unless a policy says otherwise."""

@@ -1,6 +1,7 @@
 """Candidates: the compactions that would help now, at most one of each type for a table."""
 
 import hashlib
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
 
+from compaction_operator import __version__
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import Partitions, Strategy
@@ -83,7 +85,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A compaction that would help. `seen` is the table's version, hashed.
+    """A compaction that would help. `seen` is a hash of all that decides what it finds.
 
     `hudi` are the options for a Hudi table. `weight` is how often the table is read, compared with others. `later` are
     partitions that need such a compaction and do not go with these: they follow with another one.
@@ -163,8 +165,7 @@ def candidates_of(
         if chosen := considered(one, table, _Wait(spec, due_since.get(spec, now), now, late, budget)):
             type_, part = chosen
             found[type_].append(part)
-    seen = hashlib.sha256(table.version.encode()).hexdigest()[:_HASH] if found else ""
-    return tuple(_candidate(table, type_, parts, seen) for type_, parts in found.items())
+    return tuple(_candidate(table, type_, parts) for type_, parts in found.items())
 
 
 def key_problem(table: TableState, filters: Sequence[Filter]) -> Problem | None:
@@ -267,9 +268,16 @@ def _hudi_gain(found: SliceSizes, type_: CompactionType) -> tuple[int, int, int]
     return found.logs.files, 0, found.logs.bytes + found.base_bytes
 
 
-def _candidate(table: TableState, type_: CompactionType, parts: list[Part], seen: str) -> Candidate:
+def _candidate(table: TableState, type_: CompactionType, parts: list[Part]) -> Candidate:
     best = tuple(sorted(parts, key=lambda one: (-one.score, one.spec)))
-    return Candidate(table.name, type_, best, seen, table.hudi.get(type_), table.weight)
+    return Candidate(table.name, type_, best, _seen(table, type_), table.hudi.get(type_), table.weight)
+
+
+def _seen(table: TableState, type_: CompactionType) -> str:
+    """Return a hash of all that decides what a compaction finds to merge: the files, its options, and this version."""
+    own = table.hudi.get(type_)
+    decides = [table.version, own.to_json() if own else None, dict(table.given), __version__]
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:_HASH]
 
 
 def startable(candidate: Candidate, *, strategy: Strategy, late: datetime) -> Candidate:

@@ -49,13 +49,13 @@ MEANING = {
     Hold.WINDOW_CLOSED: "no window is open",
     Hold.UNFINISHED: "a compaction of the table has not ended, or another type goes first",
     Hold.BACKING_OFF: "the last compaction failed; the pause doubles with each failure",
-    Hold.NOTHING_GAINED: "the last compaction found nothing to merge, and nothing was written since",
+    Hold.NOTHING_GAINED: "the last compaction found nothing to merge, and no write or option has changed since",
     Hold.MIN_INTERVAL: "minInterval since the last compaction is not over",
     Hold.MAX_CONCURRENT: "maxConcurrent compactions run already",
     Hold.DATABASE_SHARE: "its database has its databaseShare of maxConcurrent, bytesPerWindow or coreHoursPerWindow",
     Hold.BUDGET_SPENT: "what is left of bytesPerWindow or coreHoursPerWindow is too little",
     Hold.BUDGET_PACED: "by gain, bytesPerWindow is spread over 24 hours; the next bytes come soon",
-    Hold.FIRST_LOOK: "by gain, all tables are read once before the best of them start; this takes an hour at most",
+    Hold.FIRST_LOOK: "by gain, all tables are read before the best of them start, for an hour at most",
     Hold.BUDGET_TOO_SMALL: "each partition exceeds a budget, or databaseShare of it; what is due starts after maxDelay",
     Hold.DRY_RUN: "dryRun is set",
 }
@@ -68,7 +68,7 @@ class Past:
 
     `started` is when it was created, `bytes` what it was expected to read. `failures` of the same table and type failed
     in a row before it: they may not be kept any more. `partitions` are the specs of its partitions, empty for all.
-    `seen` is the version of the table, hashed, with which it was decided on, empty if that is not known.
+    `seen` is that of the `Candidate` with which it was decided on, empty if that is not known.
     """
 
     name: str
@@ -284,7 +284,7 @@ def _own_hold(one: Candidate, standing: Standing, spec: CompactionPolicySpec, no
     resting = rest(past, one.type, spec)
     if resting is None:
         return None
-    if all(_gained_nothing(past, one, part) for part in one.parts):
+    if all(fruitless(past, one, part) for part in one.parts):
         return Hold.NOTHING_GAINED
     hold, until = resting
     return hold if now < until else None
@@ -293,19 +293,20 @@ def _own_hold(one: Candidate, standing: Standing, spec: CompactionPolicySpec, no
 def untried(candidate: Candidate, past: Sequence[Past]) -> Iterator[Candidate]:
     """Yield a candidate without the partitions whose last compaction found nothing to merge, and one with these alone.
 
-    Nothing was written to the table since: only the others can gain. `past` is as for `rest`.
+    Nothing that decides has changed since: only the others can gain. `past` is as for `rest`.
     """
-    nothing = {part.spec for part in candidate.parts if _gained_nothing(past, candidate, part)}
+    nothing = {part.spec for part in candidate.parts if fruitless(past, candidate, part)}
     for tried in (False, True):
         if parts := tuple(part for part in candidate.parts if (part.spec in nothing) is tried):
             yield replace(candidate, parts=parts)
 
 
-def _gained_nothing(past: Sequence[Past], of: Candidate, part: Part) -> bool:
-    """Whether the last compaction of a partition found nothing to merge in the table as it is now."""
+def fruitless(past: Sequence[Past], of: Candidate, part: Part) -> Past | None:
+    """Return a partition's last compaction if it found nothing to merge, and another one would find the same."""
     same = (one for one in reversed(past) if one.type is of.type and one.covers(part.spec))
     last = next(same, None)
-    return last is not None and last.outcome is Outcome.NOTHING and last.seen != "" and last.seen == of.seen
+    known = last is not None and last.outcome is Outcome.NOTHING and last.seen != "" and last.seen == of.seen
+    return last if known else None
 
 
 def rest(past: Sequence[Past], type_: CompactionType, spec: CompactionPolicySpec) -> tuple[Hold, datetime] | None:

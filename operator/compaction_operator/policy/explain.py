@@ -138,8 +138,12 @@ def _nearest(one: PartitionNumbers) -> str:
 
 
 def _first(candidates: Sequence[DueCompaction]) -> DueCompaction:
-    """Return what speaks for the table: the compaction that was to start, or the one with the best place."""
-    return min(candidates, key=lambda one: (one.kept_back_by is not None, one.place))
+    """Return what speaks for the table: the compaction that was to start, or the one with the best place.
+
+    What gains nothing says least: something else of the table waits.
+    """
+    useless = Hold.NOTHING_GAINED
+    return min(candidates, key=lambda one: (one.kept_back_by is not None, one.kept_back_by == useless, one.place))
 
 
 def _due(table: str, spec: CompactionPolicySpec, look: Look) -> tuple[DueCompaction, ...]:

@@ -78,7 +78,7 @@ class TableState:
 
     While a `round` goes on, both are those of the round before, and '' if there was none.
     Of a Hudi table, `version` stands for its timeline, `place` is a key that all names of its location share, and
-    `hudi` has the options of a compaction of each type.
+    `hudi` has the options of a compaction of each type, and `given` those of its warehouse.
     `weight` is how often the table is read, compared with others, as far as its owner says so.
     """
 
@@ -93,6 +93,7 @@ class TableState:
     round: Round | None = None
     place: str | None = None
     hudi: Mapping[CompactionType, HudiOptions] = field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
     weight: float = 1.0
 
 
@@ -130,11 +131,11 @@ class Memory:
         return {one.place: one.name for one in self.tables.values() if one.place and one.hudi}
 
     def lacks(self, table: str) -> bool:
-        """Whether a table must still be read before anything is decided on it."""
+        """Whether a table must still be read before all is known of it."""
         state = self.tables.get(table)
         if state is None:
             return table in self.unread
-        return state.problem is not None and state.problem.passing
+        return state.round is not None or (state.problem is not None and state.problem.passing)
 
 
 def remembered(

@@ -338,6 +338,25 @@ async def test_a_hudi_table_is_compacted_once_at_a_time_and_rests_after_it() -> 
 
 
 @runs
+async def test_what_gained_nothing_is_tried_again_with_other_options() -> None:
+    """Also after a restart, and with other options of the warehouse. Nothing was written to the table meanwhile."""
+    box = await started(memory(hudi_state()))
+    await end(box)
+    await box.pass_time(7200)
+    assert (kept_back(box), len(created(box))) == ({"NothingGained": 1}, 1)
+    box.work.memory = memory(hudi_state(max_log_file_size_to_merge=2048))
+    await box.pass_time(60)
+    assert len(created(box)) == 2
+    await end(box)
+    await box.pass_time(7200)
+    assert (kept_back(box), len(created(box))) == ({"NothingGained": 1}, 2)
+    given = replace(hudi_state(max_log_file_size_to_merge=2048), given={"hoodie.a": "b"})
+    box.work.memory = memory(given)
+    await box.start()
+    assert len(created(box)) == 3
+
+
+@runs
 async def test_a_hand_made_compaction_by_location_or_by_another_name_keeps_a_hudi_table_back() -> None:
     for table, known in (({"location": PLACE}, {}), ({"database": "sales", "name": "orders_rt"}, {"location": PLACE})):
         box = Sandbox()
@@ -411,6 +430,48 @@ def test_what_found_nothing_in_a_partition_lets_another_one_start() -> None:
     decision = plan(spec, memory(table), known, created=(), when=when, now=NOON)
     found = {one.candidate.parts[0].spec: one.hold for one in decision.verdicts}
     assert found == {"day=1": Hold.NOTHING_GAINED, "day=2": None}
+
+
+def test_what_found_nothing_is_kept_only_as_long_as_it_keeps_something_back() -> None:
+    """Cold tables would leave one for each, for good. What is not known again yet after a restart, may be kept back."""
+    parts = tuple(PartitionState(f"day={day}", 100, DELTAS) for day in (1, 2))
+    table = replace(state("sales.orders"), keys=("day",), partitions=parts)
+    spec = read_policy(policy_raw(history={"succeeded": 0, "failed": 0})).spec
+    alone, when = Known((), {}, frozenset()), hours(spec, NOON)
+    (first,) = plan(spec, memory(table), alone, created=(), when=when, now=NOON).verdicts
+
+    def nothing(day: int, hours_ago: int) -> Past:
+        then = NOON - timedelta(hours=hours_ago)
+        found = Past(f"{day}-{hours_ago}", "sales.orders", first.candidate.type, then, then, Outcome.NOTHING, 0)
+        return replace(found, partitions=(f"day={day}",), seen=first.candidate.seen)
+
+    known = Known((), {"sales.orders": [nothing(1, 9), nothing(1, 8), nothing(2, 7)]}, frozenset())
+
+    def gone(found: Memory) -> set[str]:
+        return {one.name for one in plan(spec, found, known, created=(), when=when, now=NOON).expired}
+
+    assert gone(memory(table)) == {"1-9"}
+    assert gone(memory(replace(table, partitions=parts[:1]))) == {"1-9", "2-7"}
+    assert gone(memory(replace(table, partitions=()))) == gone(memory()) == {"1-9", "1-8", "2-7"}
+    reading = replace(table, partitions=(), round=Round("", NOON, "day=0", 1, 3))
+    silent = state("sales.orders", problem=Problem("StorageUnavailable", "", passing=True))
+    for unknown in (memory(unread=frozenset({"sales.orders"})), memory(reading), memory(silent)):
+        assert gone(unknown) == set()
+
+
+@runs
+async def test_what_gains_nothing_does_not_speak_for_a_table_of_which_something_else_waits() -> None:
+    parts = tuple(PartitionState(f"day={day}", 100, DELTAS) for day in (1, 2))
+    table = replace(state("sales.orders"), keys=("day",), partitions=parts[:1])
+    box = await started(memory(table))
+    await end(box)
+    await box.pass_time(600)
+    assert kept_back(box) == {"NothingGained": 1}
+    fewer = Measure(1, 1000, 11, 3, 90, 0, 1, 1, 0)  # the other partition has a lower score
+    box.work.memory = memory(replace(table, partitions=(parts[0], replace(parts[1], measure=fewer))))
+    await box.pass_time(60)
+    assert [one["keptBackBy"] for one in status(box)["next"]] == ["NothingGained", "MinInterval"]
+    assert kept_back(box) == {"MinInterval": 1}
 
 
 def test_the_bytes_of_a_compaction_that_the_watch_has_not_brought_count() -> None:
@@ -500,9 +561,9 @@ async def test_a_spec_that_changes_right_after_a_look_does_not_take_what_this_fo
     box.work.memory = memory(state("sales.orders"))
     survey, replace_status = box.work.survey, box.kube.replace_status
 
-    def recording(warehouse: str, spec: CompactionPolicySpec, known: Memory, **more: Any) -> Memory | Trouble:
-        given.append((spec.thresholds.deltas, set(known.tables)))
-        return survey(warehouse, spec, known, **more)
+    def recording(warehouse: str, spec: CompactionPolicySpec, memory: Memory, **more: Any) -> Memory | Trouble:
+        given.append((spec.thresholds.deltas, set(memory.tables)))
+        return survey(warehouse, spec, memory, **more)
 
     def changing(kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
         written = replace_status(kind, raw, status)

@@ -16,8 +16,10 @@ from compaction_operator.controller import survey, timelines
 from compaction_operator.controller.timelines import Timelines
 from compaction_operator.controller.work import Work
 from compaction_operator.metastore import MetastoreError, Table
+from compaction_operator.policy import candidates
 from compaction_operator.policy.candidates import Candidate, candidates_of
 from compaction_operator.policy.memory import Memory, TableState
+from compaction_operator.policy.thresholds import DELTA_COMMITS
 from compaction_operator.storage import Storage
 from tests.unit.controller.sandbox import CONFIG, NOON
 from tests.unit.controller.test_survey import HOUR, Lake, raising
@@ -93,6 +95,35 @@ def test_a_hudi_table_is_due_by_its_delta_commits(tmp_path: Path) -> None:
     assert (one.type, one.reason) == (CompactionType.COMPACTION, "5 delta commits since the last compaction >= 5")
     assert (one.files_saved, one.bytes) == (4, 1040)
     assert one.hudi and one.hudi.options == {"hoodie.compact.inline.max.delta.commits": "5"}
+
+
+def test_what_decides_what_a_compaction_finds_is_remembered_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its options, the thresholds that Hudi plans by, the owner's and the warehouse's options, and this version."""
+    lake = HudiLake(tmp_path)
+    lake.add_hudi("orders")
+    memory = lake.look()
+    seen = [candidate(memory.tables["sales.orders"]).seen]
+    assert candidate(lake.look(memory).tables["sales.orders"]).seen == seen[0]
+
+    def look() -> None:
+        seen.append(candidate(lake.look(memory).tables["sales.orders"]).seen)
+
+    lake.template(options={"hoodie.a": "b"})
+    look()
+    lake.spec = lake.spec.model_copy(update={"thresholds": Thresholds(delta_commits=4)})
+    look()
+    lake.metastore.alter_table("sales.orders", parameters={DELTA_COMMITS: "3"})
+    look()
+    warehouse = CONFIG.warehouses[0]
+    hudi = warehouse.hudi.model_copy(update={"options": {**warehouse.hudi.options, "hoodie.c": "d"}})
+    changed = CONFIG.model_copy(update={"warehouses": (warehouse.model_copy(update={"hudi": hudi}),)})
+    lake.work = Work(changed, clock=lambda: lake.now, connect=lambda _: lake.metastore.client())
+    look()
+    monkeypatch.setattr(candidates, "__version__", "0.2.0")
+    look()
+    assert len({*seen}) == len(seen) == 6
 
 
 def test_the_owner_of_a_hudi_table_decides_in_its_properties(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What comes first, what is kept back and by what, and what is deleted from the history."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -196,14 +197,22 @@ def test_failures_that_are_not_kept_any_more_count_too() -> None:
     assert failures([last, past("10", ago=HOUR)], CompactionType.MINOR) == 0
 
 
-@pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.NOTHING])
-def test_what_keeps_a_table_back_is_kept(outcome: Outcome) -> None:
+def gone(
+    *ended: Past, limits: History, fruitless: Collection[str] = (), budget: Mapping[str, int] | None = None
+) -> set[str]:
+    """The names of those that are deleted, with a budget that counts for eight hours."""
+    policy, since = spec(history=limits, **(budget or {})), NOON - 8 * HOUR
+    found = expired(ended, policy, fruitless=fruitless, budget_since=since, now=NOON)
+    return {one.name for one in found}
+
+
+def test_what_keeps_a_table_back_is_kept() -> None:
     """Whatever the limits say; of the others, as many as they say."""
-    old = [past(f"{table}{n}", table=table, ago=(9 - n) * HOUR, outcome=outcome) for table in "ab" for n in (1, 2)]
+    failed = [past(f"a{n}", table="a", ago=(9 - n) * HOUR, outcome=Outcome.FAILED) for n in (1, 2)]
+    nothing = [past(f"b{n}", table="b", ago=(9 - n) * HOUR, outcome=Outcome.NOTHING) for n in (1, 2, 3)]
     fine = [past(f"c{n}", table=f"c{n}", ago=9 * HOUR) for n in range(3)]
-    limits = spec(history=History(succeeded=0, failed=0))
-    gone = expired([*old, *fine], limits, budget_since=NOON, now=NOON)
-    assert {one.name for one in gone} == {"a1", "b1", "c0", "c1", "c2"}
+    found = gone(*failed, *nothing, *fine, limits=History(succeeded=0, failed=0), fruitless={"b1", "b3"})
+    assert found == {"a1", "b2", "c0", "c1", "c2"}
 
 
 def test_what_found_nothing_to_merge_is_not_tried_again_until_something_is_written() -> None:
@@ -224,16 +233,6 @@ def test_what_found_nothing_in_some_partitions_does_not_keep_the_others_back() -
     assert [one.hold for one in verdicts] == [None, Hold.NOTHING_GAINED]
     (whole,) = untried(replace(one, seen="2"), [of_two, later])
     assert len(whole.parts) == 4
-
-
-def test_what_found_nothing_is_kept_for_each_partition_until_the_table_is_written_to() -> None:
-    def nothing(number: int, seen: str) -> Past:
-        found = past(str(number), ago=(9 - number) * HOUR, outcome=Outcome.NOTHING)
-        return replace(found, partitions=(f"p={number}",), seen=seen)
-
-    ended = [nothing(1, "1"), nothing(2, "2"), nothing(3, "2"), replace(past("4", ago=5 * HOUR), seen="2")]
-    limits = spec(history=History(succeeded=0, failed=0))
-    assert {one.name for one in expired(ended, limits, budget_since=NOON, now=NOON)} == {"1", "4"}
 
 
 def test_by_gain_nothing_starts_that_does_not_press_before_all_tables_are_read() -> None:
@@ -350,16 +349,11 @@ def test_names_are_deterministic_and_follow_from_the_previous_one() -> None:
 def test_the_history_keeps_the_newest_and_failed_ones_longer() -> None:
     done = [past(f"d{n}", ago=n * HOUR) for n in range(2, 6)]
     failed = [past(f"f{n}", ago=n * HOUR, outcome=Outcome.FAILED) for n in range(2, 6)]
-    limits = spec(history=History(succeeded=1, failed=3))
-    assert {one.name for one in expired([*done, *failed], limits, budget_since=NOON, now=NOON)} == {
-        *("d3", "d4", "d5"),
-        "f5",
-    }
+    assert gone(*done, *failed, limits=History(succeeded=1, failed=3)) == {"d3", "d4", "d5", "f5"}
 
 
 def test_the_history_keeps_what_decisions_still_read() -> None:
     """Within the pause of a table, and what has used up the budget."""
     found = [past("rests", ago=HOUR / 2), past("counts", ago=3 * HOUR), past("old", ago=9 * HOUR)]
     for budget in ({"bytes_per_window": MIB}, {"core_hours_per_window": 1}):
-        limits = spec(history=History(succeeded=0), **budget)
-        assert [one.name for one in expired(found, limits, budget_since=NOON - 8 * HOUR, now=NOON)] == ["old"]
+        assert gone(*found, limits=History(succeeded=0), budget=budget) == {"old"}

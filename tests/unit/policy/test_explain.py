@@ -14,7 +14,7 @@ from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.policy import CompactionPolicySpec, Partitions, Strategy, Tables, Thresholds, Window
 from compaction_operator.api.why import Explanation, PolicyReady, Subject, Unfinished
 from compaction_operator.policy.candidates import Candidate, candidates_of
-from compaction_operator.policy.choice import Outcome, Past, Standing, choose
+from compaction_operator.policy.choice import Outcome, Past, Standing, choose, untried
 from compaction_operator.policy.explain import NEAREST, Look, explain
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import LeftAlone, Memory, PartitionState, Problem, Round, TableState
@@ -71,7 +71,8 @@ def looked(
     earlier = {NAME: past}
     plain: dict[str, Any] = {"unfinished": (), "running": 0, "used": 0, "window_open": True}
     on = Standing(past=earlier, **{**plain, **standing})
-    return Look(1, NOON, memory, choose(found, on, policy, NOON), earlier)
+    tried = (half for one in found for half in untried(one, past))
+    return Look(1, NOON, memory, choose(tried, on, policy, NOON), earlier)
 
 
 def why(look: Look | None, of: CompactionPolicySpec | None = None, *, allowed: bool = True) -> Explanation:
@@ -81,6 +82,18 @@ def why(look: Look | None, of: CompactionPolicySpec | None = None, *, allowed: b
 def ended(outcome: Outcome, *, ago: timedelta) -> Past:
     (one,) = candidates_of(state(ELEVEN), Partitions(), (), NOON)
     return Past("orders-minor-1", NAME, one.type, NOON - ago - HOUR, NOON - ago, outcome, 0, seen=one.seen)
+
+
+def test_what_gains_nothing_does_not_speak_for_a_table_of_which_something_else_waits() -> None:
+    """However much better its score is."""
+    table = state(day(1, deltas(50)), day(2, deltas(11)), keys=("day",))
+    (one,) = candidates_of(table, Partitions(), (), NOON)
+    tried = replace(ended(Outcome.NOTHING, ago=2 * HOUR), seen=one.seen, partitions=("day=2025-12-01",))
+    found = why(looked(table, past=(tried,), window_open=False))
+    assert [candidate.kept_back_by for candidate in found.due] == ["WindowClosed", "WindowClosed"]
+    found = why(looked(table, past=(tried,), running=5))
+    assert [candidate.kept_back_by for candidate in found.due] == ["NothingGained", "MaxConcurrent"]
+    assert (found.verdict, found.reason) == ("KeptBack", "MaxConcurrent")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,18 @@ from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolic
 from compaction_operator.controller.kube.times import known_time
 from compaction_operator.controller.policies.standing import Created, Known
 from compaction_operator.policy.candidates import PRESSING, Candidate, candidates_of, key_problem, startable
-from compaction_operator.policy.choice import Past, Standing, Usage, Verdict, choose, is_paced, untried, waits_since
+from compaction_operator.policy.choice import (
+    Outcome,
+    Past,
+    Standing,
+    Usage,
+    Verdict,
+    choose,
+    fruitless,
+    is_paced,
+    untried,
+    waits_since,
+)
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.memory import Memory, Problem, TableState
 from compaction_operator.policy.pace import PERIOD, ahead_of_pace
@@ -123,13 +134,25 @@ def plan(
     )
     late = _late(spec, now)
     ended = [one for past in known.past.values() for one in past]
+    needed = _fruitless(found, memory, known)
     return Plan(
         verdicts=choose((startable(one, strategy=spec.strategy, late=late) for one in tried), standing, spec, now),
-        expired=expired(ended, spec, budget_since=when.budget_since, now=now),
+        expired=expired(ended, spec, fruitless=needed, budget_since=when.budget_since, now=now),
         problems=_problems(memory, filters),
         due_since=_due_since(found, memory, waits),
         standing=standing,
     )
+
+
+def _fruitless(candidates: Sequence[Candidate], memory: Memory, known: Known) -> set[str]:
+    """Return the compactions that found nothing to merge, as far as they keep back what is known to have something.
+
+    Of a table that is not read to the end, all of them: what they keep back is not known yet.
+    """
+    found = ((fruitless(known.past.get(one.table, ()), one, part) for part in one.parts) for one in candidates)
+    names = {past.name for some in found for past in some if past is not None}
+    unknown = (past for table, past in known.past.items() if memory.lacks(table))
+    return names.union(one.name for past in unknown for one in past if one.outcome is Outcome.NOTHING)
 
 
 def _candidates(

@@ -78,17 +78,23 @@ def _counts(memory: Memory, known: Known, plan: Plan) -> TableCounts:
 
 
 def _kept_back(plan: Plan) -> tuple[KeptBack, ...]:
-    """Return what keeps tables back, the commonest first; of a table with two verdicts the first one counts."""
+    """Return what keeps tables back, the commonest first.
+
+    Of a table with several verdicts the first one counts, but what gains nothing last.
+    """
     why: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
-    tables = {one.candidate.table: one.hold for one in reversed(plan.verdicts) if one.whole.due}
+    starting, tables = {one.candidate.table for one in plan.starting}, dict[str, Hold]()
+    for one in sorted(plan.verdicts, key=lambda one: one.hold is Hold.NOTHING_GAINED):
+        if one.hold is not None and one.whole.due and one.candidate.table not in starting:
+            tables.setdefault(one.candidate.table, one.hold)
     for table, hold in sorted(tables.items()):
-        if hold is not None:
-            why[hold.value].append((table, MEANING[hold]))
+        why[hold.value].append((table, MEANING[hold]))
     for table, problem in sorted(plan.problems.items()):
         why[problem.reason].append((table, problem.message))
     ordered = sorted(why.items(), key=lambda item: (-len(item[1]), item[0]))
     found = (
-        KeptBack(reason=reason, tables=len(held), example=held[0][0], message=held[0][1]) for reason, held in ordered
+        KeptBack(reason=reason, tables=len(those), example=those[0][0], message=those[0][1])
+        for reason, those in ordered
     )
     return tuple(found)[:MAX_KEPT_BACK]
 

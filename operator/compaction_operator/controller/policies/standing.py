@@ -152,7 +152,7 @@ def past_of(compaction: Compaction) -> Past:
         outcome=_outcome(compaction),
         bytes=bytes_of(compaction),
         failures=_number(compaction, ANNOTATION_FAILURES),
-        partitions=compaction.spec.partitions,
+        partitions=frozenset(compaction.spec.partitions),
         seen=_annotation(compaction, ANNOTATION_SEEN),
     )
 
