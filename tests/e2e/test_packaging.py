@@ -45,6 +45,7 @@ HUDI_COMPACTION: Manifest = {
     "hudi": {"maxLogFileSizeToMerge": "512KiB", "options": {"hoodie.log.compaction.blocks.threshold": "4"}},
     "suspend": True,
 }
+POLICY: Manifest = {"warehouse": "no-such-warehouse", "tables": {"include": ["sales.*"]}, "suspend": True}
 CLEANUP: Manifest = {
     "warehouse": "no-such-warehouse",
     "table": {"database": "default", "name": "t", "createTime": 1, "location": "/warehouse/t"},
@@ -574,10 +575,36 @@ BAD_CLEANUPS = [
     ("deadline", "soon", "spec.deadline"),
     ("deadline", "0s", "must be between 1s and 8760h"),
 ]
-EACH_BAD = [("TableCompaction", *case) for case in BAD_COMPACTIONS] + [
-    ("CompactionCleanup", *case) for case in BAD_CLEANUPS
+WINDOW = {"start": "22:00", "duration": "8h"}
+BAD_POLICIES = [
+    ("tables.include", [], "spec.tables.include"),
+    ("tables.include", ["orders"], "spec.tables.include[0]"),
+    ("tables.exclude", ["sales orders"], "spec.tables.exclude[0]"),
+    ("warehouse", "Main", "spec.warehouse"),
+    ("strategy", "Best", "spec.strategy: Unsupported value"),
+    ("strategy", "Gain", "strategy Gain needs bytesPerWindow"),
+    ("windows", [WINDOW | {"start": "24:00"}], "spec.windows[0].start"),
+    ("windows", [WINDOW | {"duration": "25h"}], "must be between 1m and 24h"),
+    ("windows", [WINDOW | {"days": ["Today"]}], "spec.windows[0].days[0]: Unsupported value"),
+    ("interval", "1s", "must be between 10s and 24h"),
+    ("minInterval", "9000h", "must be at most 8760h"),
+    ("maxDelay", "0s", "must be between 1m and 8760h"),
+    ("maxConcurrent", 0, "spec.maxConcurrent"),
+    ("databaseShare", 101, "spec.databaseShare"),
+    ("bytesPerWindow", "0GiB", "spec.bytesPerWindow"),
+    ("coreHoursPerWindow", 0, "spec.coreHoursPerWindow"),
+    ("thresholds.deltas", 0, "spec.thresholds.deltas"),
+    ("thresholds.logBlocks", 1, "spec.thresholds.logBlocks"),
+    ("history.failed", -1, "spec.history.failed"),
+    ("template.hudi.options", {"fs.defaultFS": "file:///"}, "must have only keys that begin with hoodie."),
+    ("template.deadline", "0s", "must be between 1m and 8760h"),
 ]
-VALID = {"TableCompaction": COMPACTION, "CompactionCleanup": CLEANUP}
+EACH_BAD = [
+    *(("TableCompaction", *case) for case in BAD_COMPACTIONS),
+    *(("CompactionCleanup", *case) for case in BAD_CLEANUPS),
+    *(("CompactionPolicy", *case) for case in BAD_POLICIES),
+]
+VALID = {"TableCompaction": COMPACTION, "CompactionCleanup": CLEANUP, "CompactionPolicy": POLICY}
 
 
 def case_id(part: Any) -> str:
@@ -656,7 +683,8 @@ def test_valid_specs_for_hudi_tables_are_taken(cluster: Cluster, changes: Manife
 @pytest.mark.parametrize(
     ("kind", "field"),
     [("TableCompaction", field) for field in ("warehouse", "table", "type")]
-    + [("CompactionCleanup", field) for field in CLEANUP if field != "suspend"],
+    + [("CompactionCleanup", field) for field in CLEANUP if field != "suspend"]
+    + [("CompactionPolicy", field) for field in ("warehouse", "tables")],
 )
 def test_required_fields(cluster: Cluster, kind: str, field: str) -> None:
     """Without any of them nothing can be done, and the API server says so."""
@@ -702,6 +730,7 @@ CHANGES = [
     ("CompactionCleanup", "readers", "Locks"),
     ("CompactionCleanup", "deadline", "5s"),
     ("CompactionCleanup", "quarantine", "5s"),
+    ("CompactionPolicy", "warehouse", "other"),
 ]
 
 
