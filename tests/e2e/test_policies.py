@@ -20,7 +20,7 @@ NAME = "keep"
 
 @pytest.fixture
 def policy(scene: Scene) -> Iterator[dict[str, Any]]:
-    """A policy for all tables of the scene's database; what it has created goes with it."""
+    """A policy for all tables of the scene's database. If it is there at the end, what it has created goes with it."""
     spec = {
         "warehouse": WAREHOUSE,
         "tables": {"include": [f"{scene.database}.*"]},
@@ -30,13 +30,19 @@ def policy(scene: Scene) -> Iterator[dict[str, Any]]:
         "dryRun": True,
     }
     yield {"apiVersion": f"{GROUP}/{VERSION}", "kind": "CompactionPolicy", "metadata": {"name": NAME}, "spec": spec}
-    scene.cluster.kubectl("delete", "tcp", NAME, "-n", scene.namespace, "--timeout=60s")
+    scene.cluster.kubectl("delete", "tcp", NAME, "-n", scene.namespace, "--ignore-not-found", "--timeout=60s")
 
 
 def status(scene: Scene) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(scene.cluster.kubectl("get", "tcp", NAME, "-n", scene.namespace, "-o", "json"))
     seen: dict[str, Any] = found.get("status", {})
     return seen
+
+
+def active(scene: Scene) -> str | None:
+    """Return whether compactions of the policy may start, as `kubectl get tcp` shows it."""
+    found = (one for one in status(scene).get("conditions", ()) if one["type"] == "Active")
+    return next((one["reason"] for one in found), None)
 
 
 def why(scene: Scene, table: str) -> tuple[str, str, str | None, str | None]:
@@ -81,3 +87,18 @@ def test_a_policy_says_what_it_would_do_and_then_does_it(scene: Scene, policy: d
         lambda: (status(scene).get("tables") or {}).get("done"), timeout=120, what="the policy to see that it is done"
     )
     assert done == 1
+
+
+def test_a_policy_is_stopped_and_deleted_and_its_compactions_stay(scene: Scene, policy: dict[str, Any]) -> None:
+    """By the commands of docs/policies.md. Without --cascade=orphan they would go with it, those that run too."""
+    table = scene.table(TABLE_TXN_001)
+    scene.compactions.apply({**policy, "spec": {**policy["spec"], "dryRun": False}})
+    (name,) = wait_until(lambda: scene.owned_by(NAME), timeout=120, what="a compaction of the policy")
+    assert "suspended" in scene.cluster.operator("suspend", f"tcp/{NAME}", "-n", scene.namespace)
+    wait_until(lambda: active(scene) == "Suspended", timeout=60, what="the policy to be suspended")
+    assert why(scene, f"{table.database}.{table.name}")[:2] == ("NotLooked", "Suspended")
+    scene.cluster.kubectl("delete", "tcp", NAME, "-n", scene.namespace, "--cascade=orphan", "--timeout=60s")
+    assert scene.owned_by(NAME) == []
+    scene.compactions.wait_succeeded(name)
+    scene.cleaned(name)
+    scene.delete_compaction(name)

@@ -151,7 +151,7 @@ class Cluster(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Once everything answers, all that may have their turn."""
-        for _ in range(3 * len(self.server) + 3):
+        for _ in range(3 * self.created + 3):  # also the steps for those that are deleted have to end
             for act in (self.watch, self.rest_is_over, self.preflight_succeeds, self.write, self.succeed):
                 for _ in self.server:
                     act(which=0)
