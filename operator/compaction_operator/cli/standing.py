@@ -133,10 +133,18 @@ def _of_policy(policy: Policy, words: Mapping[str, str]) -> Standing:
         warehouse=policy.spec.warehouse,
         type=_POLICY,
         state=state,
-        **_said(found),
+        **_said(_with_active(found, policy) if works else found),
         since=found.last_transition_time if found else _created(policy),
         steps=() if works else (_advised(advice.POLICY, found, words),),
     )
+
+
+def _with_active(ready: Condition | None, policy: Policy) -> Condition | None:
+    """Return Ready of a policy that works, with the message of why nothing starts now: a dry run, a closed window."""
+    active = find_condition(policy.status.conditions, ACTIVE)
+    if ready is None or active is None or active.status is not ConditionStatus.FALSE:
+        return ready
+    return ready.model_copy(update={"message": f"{ready.message}; {active.message}"})
 
 
 def worth_a_line(found: Iterable[Standing]) -> Iterator[Standing]:
