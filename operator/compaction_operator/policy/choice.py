@@ -55,7 +55,7 @@ MEANING = {
     Hold.DATABASE_SHARE: "its database has its databaseShare of maxConcurrent, bytesPerWindow or coreHoursPerWindow",
     Hold.BUDGET_SPENT: "what is left of bytesPerWindow or coreHoursPerWindow is too little",
     Hold.BUDGET_PACED: "by gain, bytesPerWindow is spread over 24 hours; the next bytes come soon",
-    Hold.FIRST_LOOK: "by gain, all tables are read before the best of them start, for an hour at most",
+    Hold.FIRST_LOOK: "by gain, all tables are read once before the best of them start; this takes an hour at most",
     Hold.BUDGET_TOO_SMALL: "each partition exceeds a budget, or databaseShare of it; what is due starts after maxDelay",
     Hold.DRY_RUN: "dryRun is set",
 }
