@@ -8,8 +8,8 @@ from compaction_operator.hudi.log_blocks import Block, LogFile, best_run, blocks
 from compaction_operator.hudi.plans import Operation
 
 _TWO_TYPES = (
-    "its deletes have ordering values of two types, as deletes by operation and by flag have, and not every reader "
-    "can read a merged block of both: compact it fully"
+    "its deletes have ordering values of two types, as deletes by operation and by flag have, or of one that cannot be "
+    "read, and not every reader can read a merged block of both: compact it fully"
 )
 
 

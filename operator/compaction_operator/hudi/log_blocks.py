@@ -7,6 +7,9 @@ scanners of log blocks give a merged block (HoodieLogFile's comparator, BaseHood
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+UNKNOWN = -1
+"""The type of a delete's ordering value where it cannot be read. NB: two unknown types may differ."""
+
 
 @dataclass(frozen=True)
 class LogFile:
@@ -98,10 +101,13 @@ def best_run(
     commits of any writer) may fall within the run. `newest_only` is for tables that are read with Hudi's first
     scanner, which replays a merged block after everything older. The run must then end with the slice's newest block,
     and all pending instants must be older than the run. Unless the compactor `keeps_deletes`, no block of the run may
-    have any. The deletes of a run have ordering values of one type, unless it `mixes_types`.
+    have any. The deletes of a run have ordering values of one known type, unless it `mixes_types`.
     """
     blocks = blocks_of(files)
-    fits = [_fits(block, limit, keeps_deletes=keeps_deletes) for block in blocks]
+    fits = [
+        _fits(block, limit, keeps_deletes=keeps_deletes) and (mixes_types or UNKNOWN not in block.deletes)
+        for block in blocks
+    ]
     found = _runs(blocks, fits, pending)
     parts = found if mixes_types else [part for run in found for part in _of_one_type(run)]
     runs = [run for run in parts if len(run) >= threshold]

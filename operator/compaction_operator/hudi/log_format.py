@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from compaction_operator.errors import OperatorError
+from compaction_operator.hudi.log_blocks import UNKNOWN
 
 MAGIC = b"#HUDI#"
 VERSION = 1
@@ -20,8 +21,7 @@ KINDS = frozenset({COMMAND, DELETE, 3, 4, 5, 6})
 Hudi's reader makes it of what it cannot read, and no writer writes it."""
 
 DELETES_VERSION = 3
-UNKNOWN = -1
-"""The version of a delete block's content since 0.14, and the type of what another version holds."""
+"""The version of a delete block's content since 0.14."""
 
 INSTANT_TIME, TARGET_INSTANT_TIME, COMPACTED_BLOCK_TIMES, IS_PARTIAL = 0, 1, 4, 7
 """The keys of a header by their numbers in HeaderMetadataType."""
@@ -46,7 +46,7 @@ class Header:
 
     `deletes` is None for a block without deleted keys. Otherwise it is the type of the ordering value of its first one,
     as a place among the types that HoodieDeleteRecord allows: a commit has one type, int for deletes by operation.
-    UNKNOWN is another type than all others.
+    UNKNOWN is the type of what another version than DELETES_VERSION holds.
     """
 
     is_command: bool

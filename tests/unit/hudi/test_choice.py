@@ -1,6 +1,9 @@
 """What is chosen of Hudi's own plan, and what is said when nothing is."""
 
+import pytest
+
 from compaction_operator.hudi import Choice, LogFile, Operation
+from compaction_operator.hudi.log_blocks import UNKNOWN
 
 
 def operation(*sizes: int, partition: str = "dt=1") -> Operation:
@@ -78,8 +81,9 @@ def test_a_block_that_was_rolled_back_is_no_obstacle() -> None:
     assert one.obstacle([dead])
 
 
-def test_deletes_of_two_types_are_named_where_they_keep_blocks_apart() -> None:
-    files = tuple(LogFile(f"log.{n}", (f"{n}",), 1, deletes=frozenset({n})) for n in (1, 2, 3))
+@pytest.mark.parametrize("types", [(1, 2, 3), (UNKNOWN, UNKNOWN, UNKNOWN)], ids=["two", "unknown"])
+def test_deletes_of_two_types_are_named_where_they_keep_blocks_apart(types: tuple[int, ...]) -> None:
+    files = tuple(LogFile(f"log.{n}", (f"{n}",), 1, deletes=frozenset({one})) for n, one in enumerate(types, 1))
     one = choice()
     assert not one(Operation("", "f1", files), ())
     assert one.why_nothing([3]).startswith("file group f1: its deletes have ordering values of two types")

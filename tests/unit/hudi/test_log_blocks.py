@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from compaction_operator.hudi import Block, LogFile
-from compaction_operator.hudi.log_blocks import best_run, blocks_of
+from compaction_operator.hudi.log_blocks import UNKNOWN, best_run, blocks_of
 
 
 def file(instant: int, size: int = 10, *, replaces: tuple[int, ...] = (), number: int = 1) -> LogFile:
@@ -58,8 +58,9 @@ def test_a_block_with_deletes_ends_a_run_where_the_compactor_would_lose_them() -
         ([{2}, {}, {2, 3}, {}, {}], [4, 5]),
         ([{2}, {3}, {2}, {3}, {2}], []),
         ([{2}, {}, {}, {3}, {}, {}, {2}], [2, 3, 4, 5, 6]),
+        ([{}, {UNKNOWN}, {}, {UNKNOWN}, {}, {}], [5, 6]),
     ],
-    ids=["one type", "two types", "the older ones", "both in one block", "in turns", "runs overlap"],
+    ids=["one type", "two types", "the older ones", "both in one block", "in turns", "runs overlap", "unknown types"],
 )
 def test_deletes_with_ordering_values_of_two_types_are_not_merged_into_one_block(
     types: list[set[int]], merged: list[int]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from compaction_operator.hudi.jvm.log_files import LogFiles
-from compaction_operator.hudi.log_format import UNKNOWN
+from compaction_operator.hudi.log_blocks import UNKNOWN
 from tests.unit.hudi.test_log_format import AVRO, DELETE, INSTANT, block, deletes
 
 NAME = ".f1_20.log.1_0-1-1"

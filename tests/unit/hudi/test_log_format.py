@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from compaction_operator.hudi.log_format import UNKNOWN, Header, LogFormatError, read_headers
+from compaction_operator.hudi.log_blocks import UNKNOWN
+from compaction_operator.hudi.log_format import Header, LogFormatError, read_headers
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hudi-0.15.0" / "commit_time"
 INSTANT, TARGET, SCHEMA, REPLACED, PARTIAL = 0, 1, 2, 4, 7

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from compaction_operator.hudi.log_blocks import LogFile
-from compaction_operator.hudi.log_format import UNKNOWN, Header, LogFormatError, read_headers
+from compaction_operator.hudi.log_blocks import UNKNOWN, LogFile
+from compaction_operator.hudi.log_format import Header, LogFormatError, read_headers
 from compaction_operator.storage import Entry, EntryKind, StorageError, look_up, open_storage
 
 log = logging.getLogger(__name__)
