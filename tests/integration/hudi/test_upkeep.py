@@ -1,5 +1,6 @@
 """Types Clean and Archive: what they delete and move, and what keeps them from it. The metadata table is on."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.hudi import HudiError, State, WaitingForInstantError
 from compaction_operator.hudi.errors import HudiLockError
 from compaction_operator.hudi.jvm import HudiClient
-from tests.integration.hudi.conftest import BOTH_ORDERINGS, NEWEST, MakeOtherClient, Shared
+from compaction_operator.hudi.jvm.java import items
+from tests.integration.hudi.conftest import NEWEST, MakeOtherClient, MakeTable, Shared
+from tests.integration.hudi.dying import writer_dies
 from tests.integration.hudi.job import COMPACTION, Jobs
-from tests.integration.hudi.other_client import LATEST_ONLY, SHARED
+from tests.integration.hudi.other_client import LATEST_ONLY, SHARED, OtherClient
 from tests.integration.hudi.test_locks import client_of
 
 CLEAN, ARCHIVE = CompactionType.CLEAN, CompactionType.ARCHIVE
 BY_METADATA = {"hoodie.metadata.enable": "true"}
 EACH_TIME = {"hoodie.compact.inline.max.delta.commits": "1"}
+LAST_COMMIT = {"hoodie.clean.policy": "KEEP_LATEST_COMMITS", "hoodie.clean.commits.retained": "1"}
 KEEP_FEW = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
 
 
@@ -91,8 +95,9 @@ def lose_the_lease_at_the_commit(jobs: Jobs, table: SmallTable, **fields: Any) -
     assert [("clean.inflight" in one, "clean" in one) for one in cleans(table)] == [(True, False)]
 
 
-@pytest.mark.parametrize("version", ["6", None], ids=["version 6", "newest"])
-@BOTH_ORDERINGS
+@pytest.mark.parametrize(
+    ("ordering", "version"), [(Ordering.COMMIT_TIME, "6"), (Ordering.EVENT_TIME, None)], ids=["version 6", "newest"]
+)
 def test_a_clean_deletes_what_the_compaction_replaced_and_no_row(
     make_compacted: MakeCompacted, jobs: Jobs, ordering: Ordering, version: str | None
 ) -> None:
@@ -112,26 +117,27 @@ def test_a_clean_deletes_what_the_compaction_replaced_and_no_row(
     assert len(files(table)) == 2
 
 
+def lock_is_free(hudi: HudiSession, table: SmallTable, locks: dict[str, str]) -> bool:
+    try:
+        with client_of(hudi, table, locks) as other, other.locked():
+            return True
+    except HudiLockError:
+        return False
+
+
 def test_the_lease_is_confirmed_under_the_lock_before_the_plan_the_deletion_and_the_commit(
     hudi: HudiSession, compacted: SmallTable, locks: dict[str, str], jobs: Jobs
 ) -> None:
     free: list[tuple[bool, str]] = []
 
-    def lock_is_free() -> bool:
-        try:
-            with client_of(hudi, compacted, locks) as other, other.locked():
-                return True
-        except HudiLockError:
-            return False
-
     def lost() -> bool:
-        free.append((lock_is_free(), cleans(compacted)[0][-1] if cleans(compacted) else ""))
+        free.append((lock_is_free(hudi, compacted, locks), cleans(compacted)[0][-1] if cleans(compacted) else ""))
         return False
 
     jobs.run(compacted, CLEAN, options=LATEST_ONLY, lost=lost)
     assert [state for is_free, state in free if not is_free] == ["", "clean.requested", "clean.requested"]
     assert free[-1] == (False, "clean.requested")
-    assert lock_is_free()
+    assert lock_is_free(hudi, compacted, locks)
     check(compacted, "after it")
 
 
@@ -237,21 +243,139 @@ def test_a_plan_is_not_saved_if_a_savepoint_came_while_it_was_made(
     check(compacted, "after a clean that knows the savepoint")
 
 
-def test_a_clean_that_a_savepoint_came_after_deletes_nothing(
-    hudi: HudiSession, compacted: SmallTable, locks: dict[str, str], other_client: MakeOtherClient
+def die_once_begun(
+    jobs: Jobs, table: SmallTable, monkeypatch: pytest.MonkeyPatch, options: dict[str, str] = LATEST_ONLY
 ) -> None:
-    """Hudi makes no savepoint that it knows a pending clean to need. The clean is hidden from it here."""
-    before, instant = files(compacted), first_commit(compacted)
-    with client_of(hudi, compacted, locks | LATEST_ONLY) as client:
-        clean = client.plan_clean(owner="team/job/1", confirm=lambda: None)
-        assert clean is not None
-        (plan,) = compacted.location.rglob("*.clean.requested")
-        hidden = plan.rename(compacted.location / "hidden")
-        other_client(compacted, SHARED).client.savepoint(instant, "user", "before the clean")
-        hidden.rename(plan)
-        with pytest.raises(HudiError, match=rf"was planned before {instant}\.savepoint"):
-            client.run_clean(clean, confirm=lambda: None)
+    """Begin a clean, and die before any file is deleted."""
+    begin = HudiClient._begin_clean
+
+    def begin_and_die(client: HudiClient, *asked: Any) -> None:
+        begin(client, *asked)
+        raise Killed
+
+    monkeypatch.setattr(HudiClient, "_begin_clean", begin_and_die)
+    with pytest.raises(Killed):
+        jobs.run(table, CLEAN, options=options)
+    monkeypatch.undo()
+    assert cleans(table) == [["clean.inflight", "clean.requested"]]
+
+
+def save_unseen(table: SmallTable, client: OtherClient, instant: str) -> None:
+    """Make a savepoint that Hudi would refuse if it saw the pending clean, as the clean deletes what it keeps."""
+    files_of_the_clean = sorted((table.location / ".hoodie" / "timeline").glob("*.clean.*"))
+    hidden = [path.rename(table.location / path.name) for path in files_of_the_clean]
+    client.client.savepoint(instant, "user", "before the clean")
+    for path, place in zip(hidden, files_of_the_clean, strict=True):
+        path.rename(place)
+
+
+def test_a_begun_clean_is_finished_beside_a_later_savepoint_that_keeps_none_of_its_files(
+    compacted: SmallTable, jobs: Jobs, other_client: MakeOtherClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NB: beside a pending clean that keeps versions, not commits, Hudi itself fails to make any savepoint."""
+    compacted.upsert(range(10), 50)
+    die_once_begun(jobs, compacted, monkeypatch, LAST_COMMIT)
+    newest = [name for name in timeline(compacted.location) if name.endswith(".deltacommit")][-1].partition("_")[0]
+    other_client(compacted, SHARED).client.savepoint(newest, "user", "after the clean was planned")
+    assert f"{newest}.savepoint" in {re.sub("_[0-9]+", "", name) for name in timeline(compacted.location)}
+    assert jobs.run(compacted, CLEAN, options=LAST_COMMIT).message.endswith("Completed: 4 files deleted")
+    check(compacted, "after it")
+
+
+@pytest.mark.parametrize("remedy", ["delete the savepoint", "give the clean up"])
+def test_a_begun_clean_that_deletes_what_a_savepoint_keeps_says_how_a_person_ends_that(
+    compacted: SmallTable, jobs: Jobs, other_client: MakeOtherClient, monkeypatch: pytest.MonkeyPatch, remedy: str
+) -> None:
+    before, instant, other = files(compacted), first_commit(compacted), other_client(compacted, SHARED)
+    die_once_begun(jobs, compacted, monkeypatch)
+    save_unseen(compacted, other, instant)
+    with pytest.raises(HudiError, match=rf"which {instant}\.savepoint keeps: nothing is deleted") as refused:
+        jobs.run(compacted, CLEAN, options=LATEST_ONLY)
     assert files(compacted) == before
+    if remedy == "delete the savepoint":
+        assert f"delete_savepoint(table => ..., instant_time => '{instant}')" in str(refused.value)
+        other.client.deleteSavepoint(instant)
+    else:
+        for name in re.findall(r"[0-9]+\.clean\.[a-z]+(?= (?:and|from))", str(refused.value).partition("remove")[2]):
+            (compacted.location / ".hoodie" / "timeline" / name).unlink()
+        assert cleans(compacted) == []
+    jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+    kept = {path for path in before if instant in path.name}
+    assert (kept <= files(compacted)) is (remedy != "delete the savepoint")
+    check(compacted, "after the clean")
+
+
+def test_nothing_is_planned_or_deleted_while_a_restore_is_in_progress(
+    compacted: SmallTable, jobs: Jobs, other_client: MakeOtherClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, (newest,) = other_client(compacted, SHARED), compactions(compacted)
+    other.client.savepoint(newest, "user", "before it")
+    die_once_begun(jobs, compacted, monkeypatch)
+    compacted.upsert(range(10), 50)
+    other.client.restoreToSavepoint(newest)
+    (restore,) = (compacted.location / ".hoodie" / "timeline").glob("*.restore")
+    restore.unlink()
+    before = files(compacted)
+    for _ in range(2):
+        with pytest.raises(WaitingForInstantError, match=r"restore [0-9]+ is in progress"):
+            jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+        assert files(compacted) == before
+        for path in (compacted.location / ".hoodie" / "timeline").glob("*.clean.*"):
+            path.unlink()
+
+
+def compactions(table: SmallTable) -> list[str]:
+    """Return the instants of the completed compactions."""
+    return [name.partition("_")[0] for name in timeline(table.location) if name.endswith(".commit")]
+
+
+def test_a_file_that_a_rollback_by_hand_made_the_newest_again_is_not_deleted(
+    compacted: SmallTable, jobs: Jobs, other_client: MakeOtherClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of the table lie in what the begun clean deletes, once the compaction is gone."""
+    die_once_begun(jobs, compacted, monkeypatch)
+    assert other_client(compacted, SHARED).client.rollback(*compactions(compacted))
+    before = files(compacted)
+    with pytest.raises(HudiError, match=r"which is in use again since [0-9]+\.rollback: nothing is deleted"):
+        jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+    assert files(compacted) == before
+    check(compacted, "after it")
+
+
+def test_what_a_writer_puts_into_a_deleted_partition_meanwhile_stays(
+    hudi: HudiSession, jobs: Jobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi's own clean deletes such a directory with all that lies there."""
+    table = SmallTable(hudi.spark, tmp_path / "table", partitioned=True, options=BY_METADATA)
+    table.upsert(range(20), 10, part="a")
+    table.upsert(range(20, 40), 10, part="b")
+    drop_partition(table, "a")
+    table.expected = {number: row for number, row in table.expected.items() if number >= 20}
+    begin, limit, planned = HudiClient._begin_clean, HudiClient._of_files_alone, list[str]()
+
+    def begin_late(client: HudiClient, *asked: Any) -> Any:
+        table.upsert(range(5), 50, part="a")
+        return begin(client, *asked)
+
+    def limited(client: HudiClient, plan: Any) -> Any:
+        planned.extend(items(plan.getPartitionsToBeDeleted()))
+        return limit(client, plan)
+
+    monkeypatch.setattr(HudiClient, "_begin_clean", begin_late)
+    monkeypatch.setattr(HudiClient, "_of_files_alone", limited)
+    assert jobs.run(table, CLEAN, options=LATEST_ONLY).message.endswith("Completed: 1 file deleted")
+    assert planned == ["a"]
+    check(table, "after the clean")
+
+
+def drop_partition(table: SmallTable, part: str) -> None:
+    """Commit a `delete_partition`."""
+    options = table.options | {
+        "hoodie.datasource.write.operation": "delete_partition",
+        "hoodie.datasource.write.partitions.to.delete": part,
+    }
+    rows = table.rows(range(1), 0).selectExpr("*", f"'{part}' part")
+    rows.write.format("hudi").options(**options).mode("append").save(table.uri)
 
 
 def test_an_archive_moves_old_instants_and_no_row(hudi: HudiSession, compacted: SmallTable, jobs: Jobs) -> None:
@@ -271,24 +395,31 @@ def test_an_archive_moves_old_instants_and_no_row(hudi: HudiSession, compacted: 
     assert jobs.run(compacted, ARCHIVE, options=KEEP_FEW | LATEST_ONLY).message == "nothing to archive"
 
 
-def test_an_archive_needs_the_lease_under_the_lock(compacted: SmallTable, jobs: Jobs) -> None:
-    looks: list[str] = []
-
-    def lost() -> bool:
-        looks.append("look")
-        return len(looks) == 3
-
+def test_an_archive_needs_the_lease_under_the_lock(
+    hudi: HudiSession, compacted: SmallTable, locks: dict[str, str], jobs: Jobs
+) -> None:
     before = timeline(compacted.location)
     with pytest.raises(JobError) as refused:
-        jobs.run(compacted, ARCHIVE, options=KEEP_FEW | LATEST_ONLY, lost=lost)
+        jobs.run(
+            compacted, ARCHIVE, options=KEEP_FEW | LATEST_ONLY, lost=lambda: not lock_is_free(hudi, compacted, locks)
+        )
     assert refused.value.reason is Reason.LOCK_LOST
     assert timeline(compacted.location) == before
 
 
-def test_a_writer_at_work_is_left_alone(compacted: SmallTable, jobs: Jobs, other_client: MakeOtherClient) -> None:
-    """It has a heartbeat: the cleaner rolls back only what is dead."""
-    client = other_client(compacted, SHARED).client
-    instant = str(client.startCommit())
-    assert jobs.run(compacted, CLEAN, options=LATEST_ONLY).reason is Reason.CLEANED
-    assert actions(compacted.location, instant)
-    check(compacted, "beside it")
+def test_dead_writers_are_rolled_back_one_by_one_and_a_writer_at_work_is_left_alone(
+    make_table: MakeTable, jobs: Jobs, other_client: MakeOtherClient
+) -> None:
+    """It has a heartbeat. The lease may be lost between two of them."""
+    table = make_table(options=SHARED)
+    at_work = str(other_client(table, SHARED).client.startCommit())
+    older, newer = (writer_dies(table, range(30), ts) for ts in (50, 60))
+    by_files = LATEST_ONLY | {"hoodie.rollback.using.markers": "false"}
+    with pytest.raises(JobError) as lost:
+        jobs.run(table, CLEAN, options=by_files, lost=lambda: not actions(table.location, newer))
+    assert lost.value.reason is Reason.LOCK_LOST
+    assert actions(table.location, older)
+    assert jobs.run(table, CLEAN, options=by_files).reason is Reason.CLEANED
+    assert not actions(table.location, older)
+    assert actions(table.location, at_work)
+    table.check("beside the writer at work")

@@ -106,7 +106,8 @@ class Timeline(HudiClient):
     def cleans(self) -> tuple[Instant, ...]:
         return self.pending_cleans
 
-    def roll_back_dead_writes(self) -> None:
+    def roll_back_dead_writes(self, *, confirm: Callable[[], None]) -> None:
+        confirm()
         self.calls.append("roll back dead writes")
 
     def plan_clean(self, *, owner: str, confirm: Callable[[], None]) -> Instant | None:
@@ -516,8 +517,8 @@ def test_a_clean_that_had_begun_is_finished_and_one_that_had_not_is_planned_anew
     assert status_of(result).files_deleted == 21
 
 
-@pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
-def test_a_clean_of_another_client_is_waited_for_unless_the_user_opts_in(state: State) -> None:
+@pytest.mark.parametrize(("state", "what"), [(State.REQUESTED, "plan it again"), (State.INFLIGHT, "finish it")])
+def test_a_clean_of_another_client_is_waited_for_unless_the_user_opts_in(state: State, what: str) -> None:
     for all_instants in (False, True):
         timeline = Timeline()
         timeline.pending_cleans = (clean("60", state, owner=None),)
@@ -527,6 +528,7 @@ def test_a_clean_of_another_client_is_waited_for_unless_the_user_opts_in(state: 
         with pytest.raises(HudiError, match=rf"60\.clean\.{state.lower()} of another client is pending") as waits:
             compact(timeline, CompactionType.CLEAN)
         assert (waits.value.reason, timeline.calls) == (Reason.WAITING_FOR_INSTANT, [])
+        assert str(waits.value).endswith(f"if that client is gone, `hudi.allInstants: true` lets this one {what}")
 
 
 def test_a_clean_that_another_client_planned_meanwhile_is_waited_for() -> None:

@@ -1,8 +1,9 @@
 """When nothing is planned or deleted: while a restore is in progress. And which plans of Hudi's delete anything."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,13 +11,7 @@ import pytest
 
 from compaction_operator.hudi import Action, Instant, State
 from compaction_operator.hudi.errors import HudiError, WaitingForInstantError
-from compaction_operator.hudi.jvm.cleaning import (
-    HUDIS_SAVEPOINTS_KEY,
-    SAVEPOINTS_KEY,
-    Cleaning,
-    _new_savepoints,
-    deletes_anything,
-)
+from compaction_operator.hudi.jvm.cleaning import Cleaning, deletes_anything
 
 CLEAN = Instant("20", Action.CLEAN, State.INFLIGHT, "team/uid/1")
 
@@ -31,12 +26,21 @@ class JavaList(list[Any]):
         return self[number]
 
 
-class Restored(Cleaning):
-    """A table with one clean, whose timeline has a restore. Whatever would save, begin or delete fails."""
+def instant(action: str, *, done: bool = True, time: str = "30") -> Any:
+    """A HoodieInstant."""
+    return SimpleNamespace(getAction=lambda: action, isCompleted=lambda: done, requestedTime=lambda: time)
 
-    def __init__(self, *, done: bool) -> None:
-        restore = SimpleNamespace(getAction=lambda: "restore", isCompleted=lambda: done, requestedTime=lambda: "30")
-        timeline = SimpleNamespace(getInstants=lambda: JavaList([restore]))
+
+class Turned(Cleaning):
+    """A table with one clean, whose timeline also has these instants. Whatever would save, begin or delete fails."""
+
+    def __init__(self, *others: Any) -> None:
+        self.others = JavaList(others)
+        self.saved = {"partitionMetadata": {"day=1": {"savepointDataFile": ["kept.parquet"]}}}
+        metadata = SimpleNamespace(toString=lambda: json.dumps(self.saved))
+        timeline = SimpleNamespace(
+            getInstants=lambda: self.others, readSavepointMetadata=lambda _: metadata, isEmpty=lambda _: False
+        )
         self._found = SimpleNamespace(getActiveTimeline=lambda: timeline)
 
     @contextmanager
@@ -53,12 +57,12 @@ class Restored(Cleaning):
         return SimpleNamespace(getMetaClient=self._meta)
 
     def _draft_clean(self, table: Any) -> Any:
-        return SimpleNamespace(getExtraMetadata=lambda: None)
+        return SimpleNamespace(getExtraMetadata=lambda: None, toString=lambda: "{}")
 
 
 def test_nothing_is_planned_or_deleted_while_a_restore_is_in_progress() -> None:
     """It makes old files the newest ones again."""
-    table = Restored(done=False)
+    table = Turned(instant("restore", done=False))
     with pytest.raises(WaitingForInstantError, match="restore 30 is in progress"):
         table.plan_clean(owner="me", confirm=lambda: None)
     with pytest.raises(WaitingForInstantError, match="restore 30 is in progress"):
@@ -68,17 +72,15 @@ def test_nothing_is_planned_or_deleted_while_a_restore_is_in_progress() -> None:
 def test_a_restore_that_is_over_does_not_prevent_a_clean() -> None:
     """The next step asks for Hudi's classes, which are not there."""
     with pytest.raises(AttributeError, match="_client"):
-        Restored(done=True).plan_clean(owner="me", confirm=lambda: None)
+        Turned(instant("restore")).plan_clean(owner="me", confirm=lambda: None)
 
 
 class CleanerPlan:
     """A HoodieCleanerPlan."""
 
-    def __init__(self, *, files: dict[str, list[str]], partitions: list[str], extra: dict[str, str]) -> None:
-        self.files, self.partitions, self.extra = files, partitions, extra
-
-    def getExtraMetadata(self) -> dict[str, str]:  # noqa: N802 - Java's name
-        return self.extra
+    def __init__(self, *names: str, partitions: tuple[str, ...] = ()) -> None:
+        self.files = {"day=1": [{"filePath": f"/table/day=1/{name}"} for name in names]}
+        self.partitions = list(partitions)
 
     def setPartitionsToBeDeleted(self, partitions: list[str]) -> None:  # noqa: N802 - Java's name
         self.partitions = partitions
@@ -87,40 +89,88 @@ class CleanerPlan:
         return json.dumps({"filePathsToBeDeletedPerPartition": self.files, "partitionsToBeDeleted": self.partitions})
 
 
-class Begun(Restored):
-    """A table whose one clean has a plan."""
+class Begun(Turned):
+    """A table whose one clean has a plan. Readers open `newest`."""
 
-    def __init__(self, plan: CleanerPlan) -> None:
-        super().__init__(done=True)
+    def __init__(self, plan: CleanerPlan, *others: Any, newest: str = "") -> None:
+        super().__init__(*others)
+        self.newest = newest
         generator = SimpleNamespace(getCleanRequestedInstant=lambda _: "requested")
         self._found.getInstantGenerator = lambda: generator
         utils = SimpleNamespace(getCleanerPlan=lambda _meta, _instant: plan)
         self._hudi = SimpleNamespace(common=SimpleNamespace(util=SimpleNamespace(CleanerUtils=utils)))
         self._jvm = SimpleNamespace(java=SimpleNamespace(util=SimpleNamespace(ArrayList=JavaList)))
 
+    def _require_state(self, clean: Instant, state: State) -> None:
+        """It is the driver's own."""
+
+    def _newest_files(self, partitions: Iterable[str]) -> set[str]:
+        assert list(partitions) == ["day=1"]
+        return {self.newest}
+
 
 def test_no_directory_is_deleted() -> None:
     """A writer may have come back to the partition, and a savepoint may need it: Hudi's plan looks for neither."""
-    plan = CleanerPlan(files={}, partitions=["day=1"], extra={})
+    plan = CleanerPlan(partitions=("day=1",))
     with pytest.raises(HudiError, match="deletes whole partitions and no file"):
         Begun(plan).run_clean(CLEAN, confirm=lambda: None)
     assert plan.partitions == []
 
 
-@pytest.mark.parametrize(
-    ("extra", "new"),
-    [
-        ({SAVEPOINTS_KEY: "10.savepoint,20.savepoint"}, set()),
-        ({SAVEPOINTS_KEY: ""}, {"10.savepoint"}),
-        ({HUDIS_SAVEPOINTS_KEY: "10"}, set()),
-        ({}, {"10.savepoint"}),
-    ],
-)
-def test_savepoints_that_a_plan_knows_are_not_new(extra: dict[str, str], new: set[str]) -> None:
-    """NB: of a table without partitions Hudi's own key has none."""
-    savepoint = SimpleNamespace(getAction=lambda: "savepoint", requestedTime=lambda: "10")
-    meta = SimpleNamespace(getActiveTimeline=lambda: SimpleNamespace(getInstants=lambda: JavaList([savepoint])))
-    assert _new_savepoints(meta, CleanerPlan(files={}, partitions=[], extra=extra)) == new
+def refused(table: Cleaning, clean: Instant = CLEAN) -> HudiError:
+    with pytest.raises(HudiError) as why:
+        table.run_clean(clean, confirm=lambda: None)
+    return why.value
+
+
+def test_a_clean_whose_files_a_savepoint_keeps_is_refused_and_both_remedies_are_said() -> None:
+    why = str(refused(Begun(CleanerPlan("old.parquet", "kept.parquet"), instant("savepoint"))))
+    assert why.startswith("20.clean.inflight deletes kept.parquet, which 30.savepoint keeps: nothing is deleted; ")
+    assert "CALL delete_savepoint(table => ..., instant_time => '30')" in why
+    assert "remove 20.clean.requested and then 20.clean.inflight from the timeline" in why
+
+
+def test_a_clean_goes_on_beside_a_savepoint_that_keeps_none_of_its_files() -> None:
+    """The next step asks for Hudi's classes, which are not there."""
+    with pytest.raises(AttributeError, match="table"):
+        Begun(CleanerPlan("old.parquet"), instant("savepoint")).run_clean(CLEAN, confirm=lambda: None)
+
+
+def test_a_savepoint_that_cannot_be_read_yet_is_waited_for() -> None:
+    table = Begun(CleanerPlan("old.parquet"), instant("savepoint", done=False))
+    with pytest.raises(WaitingForInstantError, match=r"30\.savepoint is being made"):
+        table.run_clean(CLEAN, confirm=lambda: None)
+
+
+def test_a_savepoint_that_comes_while_the_others_are_read_is_seen_under_the_lock() -> None:
+    table = Begun(CleanerPlan("old.parquet"))
+    with pytest.raises(WaitingForInstantError, match=r"30\.savepoint came while"):
+        table.run_clean(CLEAN, confirm=lambda: table.others.append(instant("savepoint")))
+
+
+@pytest.mark.parametrize("action", ["rollback", "restore"])
+def test_a_clean_that_has_not_begun_is_planned_again_after_a_rollback_or_a_restore(action: str) -> None:
+    planned = replace(CLEAN, state=State.REQUESTED)
+    why = refused(Begun(CleanerPlan("old.parquet"), instant(action)), planned)
+    assert isinstance(why, WaitingForInstantError)
+    assert f"30.{action} came after 20.clean.requested was planned" in str(why)
+
+
+def test_a_clean_that_has_begun_ends_with_a_later_restore() -> None:
+    assert "was planned before 30.restore" in str(refused(Begun(CleanerPlan("old.parquet"), instant("restore"))))
+
+
+def test_a_file_that_a_rollback_by_hand_made_the_newest_again_is_not_deleted() -> None:
+    why = str(refused(Begun(CleanerPlan("old.parquet"), instant("rollback"), newest="old.parquet")))
+    assert why.startswith("20.clean.inflight deletes old.parquet, which is in use again since 30.rollback")
+
+
+def test_other_rollbacks_do_not_keep_a_clean_from_being_finished() -> None:
+    """Its own driver rolls back what dead writers left."""
+    for time in ("10", "30"):
+        table = Begun(CleanerPlan("old.parquet"), instant("rollback", time=time), newest="new.parquet")
+        with pytest.raises(AttributeError):
+            table.run_clean(CLEAN, confirm=lambda: None)
 
 
 @pytest.mark.parametrize(

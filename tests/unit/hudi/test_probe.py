@@ -28,6 +28,7 @@ JAVAS = {
     "getParameterTypes",
     "getSimpleName",
     "getStorageLevel",
+    "getSuperclass",
     "isAssignableFrom",
     "isValid",
     "newInstance",

@@ -27,8 +27,7 @@ class Upkeep:
         """
         left = self._client.cleans()
         self._require_own(left)
-        self._lease.confirm()
-        self._client.roll_back_dead_writes()
+        self._client.roll_back_dead_writes(confirm=self._lease.confirm)
         begun = [clean for clean in map(self._put_in_order, left) if clean is not None]
         done = [self._run(clean) for clean in begun]
         owner = f"{self._request.namespace}/{self._request.uid}/{self._request.attempt}"
@@ -63,4 +62,7 @@ class Upkeep:
     def _require_own(self, cleans: tuple[Instant, ...]) -> None:
         for clean in cleans:
             if not (self._request.hudi.all_instants or is_own(clean, self._request.namespace)):
-                raise WaitingForInstantError(f"{clean} of another client is pending")
+                raise WaitingForInstantError(
+                    f"{clean} of another client is pending; if that client is gone, `hudi.allInstants: true` lets "
+                    "this one " + ("plan it again" if clean.state is State.REQUESTED else "finish it")
+                )

@@ -8,24 +8,16 @@ a savepoint may need it (CleanPlanner looks for neither then). So only files are
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from compaction_operator.hudi.errors import HudiError, WaitingForInstantError
 from compaction_operator.hudi.instants import OWNER_KEY, Action, Instant, State
-from compaction_operator.hudi.jvm.java import call_hidden, hudi_errors, items, java_map, value_of
+from compaction_operator.hudi.jvm.java import call_hidden, hudi_errors, items, java_map, streamed, value_of
 from compaction_operator.hudi.jvm.repairs import Repairs, empty_commits
 from compaction_operator.hudi.jvm.timeline import file_sizes
 from compaction_operator.hudi.plans import Cleaned
-
-SAVEPOINTS_KEY = "compaction.dev/savepoints"
-HUDIS_SAVEPOINTS_KEY = "savepointed_timestamps"
-"""Where a clean's extra metadata has the savepoints at planning: the operator's plans, and those of Hudi's own clients.
-
-NB: Hudi fills its key for partitioned tables only, and with complete savepoints only.
-"""
-
 
 _TURNS = ("restore", "rollback", "savepoint")
 """Actions after which files are needed that were not before."""
@@ -54,9 +46,20 @@ class Cleaning(Repairs):
         return replace(clean, state=State.INFLIGHT)
 
     @hudi_errors("rolling back dead writes")
-    def roll_back_dead_writes(self) -> None:
-        """Roll back the writes whose heartbeat is over, as Hudi's cleaner does first (LAZY)."""
-        self._client.rollbackFailedWrites(self._meta())
+    def roll_back_dead_writes(self, *, confirm: Callable[[], None]) -> None:
+        """Roll back the writes whose heartbeat is over, newest first, as Hudi's cleaner does first (LAZY).
+
+        NB: Hudi's own call rolls back all of them at once. `confirm` is called before each.
+        """
+        service, meta, nothing = self._client.getTableServiceClient(), self._meta(), self._none()
+        policy = self._config.getFailedWritesCleanPolicy()
+        begun = dict(call_hidden(self._jvm, service, "getPendingRollbackInfos", meta).items())
+        dead = items(call_hidden(self._jvm, service, "getInstantsToRollback", meta, policy, nothing))
+        for instant in sorted({*dead, *begun}, reverse=True):
+            confirm()
+            one = self._jvm.java.util.HashMap()
+            one.put(instant, begun.get(instant, nothing))
+            call_hidden(self._jvm, service, "rollbackFailedWrites", one)
 
     @hudi_errors("planning a clean")
     def plan_clean(self, *, owner: str, confirm: Callable[[], None]) -> Instant | None:
@@ -65,9 +68,11 @@ class Cleaning(Repairs):
         NB: it is made without the table's lock, as it may list the whole table. New commits do not matter to it.
         """
         table = self._table()
+        kept = self._kept_by_savepoints(table.getMetaClient())
         draft = self._draft_clean(table)
         if draft is None:
             return None
+        _require_unneeded("Hudi's plan of a clean", _file_names(draft), kept)
         with self.locked():
             confirm()
             meta = self._meta()
@@ -76,7 +81,7 @@ class Cleaning(Repairs):
                 raise WaitingForInstantError(f"{min(later)} came while the clean was planned: it is planned again")
             instant = str(self._client.createNewInstantTime(False))
             extra = {str(key): str(value) for key, value in (draft.getExtraMetadata() or {}).items()}
-            extra |= {OWNER_KEY: owner, SAVEPOINTS_KEY: ",".join(sorted(_instants(meta, "savepoint")))}
+            extra |= {OWNER_KEY: owner}
             draft.setExtraMetadata(java_map(self._jvm, extra))
             requested = meta.getInstantGenerator().getCleanRequestedInstant(instant)
             meta.getActiveTimeline().saveToCleanRequested(requested, self._hudi.common.util.Option.of(draft))
@@ -85,7 +90,8 @@ class Cleaning(Repairs):
     def run_clean(self, clean: Instant, *, confirm: Callable[[], None]) -> Cleaned:
         """Delete what a pending clean's plan says, and commit it. One that has begun is run again.
 
-        Raises HudiError if a savepoint or a restore came after the plan: it may delete what these need.
+        Raises HudiError if its plan deletes what a savepoint keeps, or what a rollback or a restore that came after the
+        plan made the newest again. The message says how a person ends that.
         """
         with hudi_errors(f"running {clean}"):
             began = time.monotonic()
@@ -114,11 +120,13 @@ class Cleaning(Repairs):
     def _clean(self, meta: Any, java: Any) -> Instant:
         instant = str(java.requestedTime())
         requested = meta.getInstantGenerator().getCleanRequestedInstant(instant)
-        owner = None
+        clean = Instant(instant, Action.CLEAN, State(str(java.getState())))
         if not meta.getActiveTimeline().isEmpty(requested):
             found = self._hudi.common.util.CleanerUtils.getCleanerPlan(meta, requested).getExtraMetadata() or {}
-            owner = found.get(OWNER_KEY)
-        return Instant(instant, Action.CLEAN, State(str(java.getState())), owner)
+            return replace(clean, owner=found.get(OWNER_KEY))
+        if clean.state is State.INFLIGHT:
+            raise HudiError(f"{clean} has no plan any more, as its file is empty: {_give_up(clean)}")
+        return clean
 
     def _draft_clean(self, table: Any) -> Any:
         """Return Hudi's plan of a clean, a HoodieCleanerPlan that is not saved; None when there is nothing to do."""
@@ -137,28 +145,74 @@ class Cleaning(Repairs):
 
     def _begin_clean(self, clean: Instant, confirm: Callable[[], None]) -> Any:
         """Make a clean inflight and return its plan."""
+        # NB: a savepoint names every file that it keeps, which takes too long to read under the lock.
+        kept = self._kept_by_savepoints(self._meta())
         with self.locked():
             confirm()
             self._require_state(clean, clean.state)
             meta = self._meta()
             _require_no_restore(meta)
+            if new := _instants(meta, "savepoint") - kept.keys():
+                raise WaitingForInstantError(f"{min(new)} came while {clean} was looked at")
             requested = meta.getInstantGenerator().getCleanRequestedInstant(clean.time)
             plan = self._of_files_alone(self._hudi.common.util.CleanerUtils.getCleanerPlan(meta, requested))
-            if not deletes_anything(str(plan.toString())):
+            names = _file_names(plan)
+            if not names:
                 raise HudiError(
-                    f"{clean} deletes whole partitions and no file: remove the clean from the timeline, or finish it "
-                    "with Hudi's own cleaner once no writer uses them"
+                    f"{clean} deletes whole partitions and no file: {_give_up(clean)}; "
+                    "or finish it with Hudi's own cleaner once no writer uses them"
                 )
-            restores = {one for one in _instants(meta, "restore") if one > clean.time}
-            if later := restores | _new_savepoints(meta, plan):
-                raise HudiError(
-                    f"{clean} was planned before {min(later)}, and may delete what that needs: nothing is deleted; "
-                    "remove the clean from the timeline, or finish it with Hudi's own cleaner"
-                )
+            _require_unneeded(str(clean), names, kept, f", or to keep it {_give_up(clean)}")
+            self._require_as_planned(clean, plan, meta)
             if clean.state is State.REQUESTED:
                 content = (self._hudi.common.util.Option.of(plan),) if self._is_1_0 else ()
                 meta.getActiveTimeline().transitionCleanRequestedToInflight(requested, *content)
             return plan
+
+    def _kept_by_savepoints(self, meta: Any) -> dict[str, frozenset[str]]:
+        """Return the names of the files that each savepoint keeps; raises WaitingForInstantError for a pending one."""
+        timeline, found = meta.getActiveTimeline(), {}
+        for java in items(timeline.getInstants()):
+            if str(java.getAction()) != "savepoint":
+                continue
+            name = f"{java.requestedTime()}.savepoint"
+            if not java.isCompleted():
+                raise WaitingForInstantError(
+                    f"{name} is being made, and may keep what a clean deletes; if its client is gone, "
+                    f"remove {name}.inflight from the timeline"
+                )
+            with hudi_errors(f"reading {name}"):
+                found[name] = _names_in_savepoint(str(timeline.readSavepointMetadata(java).toString()))
+        return found
+
+    def _require_as_planned(self, clean: Instant, plan: Any, meta: Any) -> None:
+        """Raise HudiError if a rollback or a restore since the plan made a file that it deletes the newest again."""
+        turns = {one for one in _instants(meta, "restore", "rollback") if one > clean.time}
+        if not turns:
+            return
+        if clean.state is State.REQUESTED:
+            raise WaitingForInstantError(f"{min(turns)} came after {clean} was planned: it is planned again")
+        if restores := {one for one in turns if one.endswith("restore")}:
+            raise HudiError(
+                f"{clean} was planned before {min(restores)}, and may delete what that needs: nothing is deleted; "
+                f"{_give_up(clean)}"
+            )
+        if needed := _file_names(plan) & self._newest_files(_partitions(plan)):
+            raise HudiError(
+                f"{clean} deletes {min(needed)}, which is in use again since {max(turns)}: nothing is deleted; "
+                f"{_give_up(clean)}"
+            )
+
+    def _newest_files(self, partitions: Iterable[str]) -> set[str]:
+        """Return the names of the files that a reader of some partitions opens now."""
+        view, now = self._table().getSliceView(), str(self._client.createNewInstantTime(False))
+        found = set()
+        for partition in partitions:
+            for java in streamed(self._jvm, view.getLatestMergedFileSlicesBeforeOrOn(partition, now)):
+                base = value_of(java.getBaseFile())
+                found |= {str(base.getFileName())} if base is not None else set()
+                found |= {str(one.getFileName()) for one in streamed(self._jvm, java.getLogFiles())}
+        return found
 
     def _require_state(self, clean: Instant, state: State) -> None:
         """Raise WaitingForInstantError if another client has begun a clean, committed or removed it meanwhile."""
@@ -180,7 +234,45 @@ class Cleaning(Repairs):
 
 def deletes_anything(plan: str) -> bool:
     """Whether a HoodieCleanerPlan, as its text, has a file to delete."""
-    return any((json.loads(plan).get("filePathsToBeDeletedPerPartition") or {}).values())
+    return any(_by_partition(plan).values())
+
+
+def _file_names(plan: Any) -> frozenset[str]:
+    """Return the names of the files that a HoodieCleanerPlan deletes."""
+    files = (one for found in _by_partition(str(plan.toString())).values() for one in found or ())
+    return frozenset(str(one["filePath"]).rpartition("/")[2] for one in files)
+
+
+def _partitions(plan: Any) -> tuple[str, ...]:
+    return tuple(_by_partition(str(plan.toString())))
+
+
+def _by_partition(plan: str) -> Mapping[str, Any]:
+    return json.loads(plan).get("filePathsToBeDeletedPerPartition") or {}
+
+
+def _names_in_savepoint(savepoint: str) -> frozenset[str]:
+    """Return the names of the files that a HoodieSavepointMetadata, as its text, keeps."""
+    parts = json.loads(savepoint)["partitionMetadata"].values()
+    return frozenset(name for part in parts for name in part["savepointDataFile"])
+
+
+def _require_unneeded(clean: str, names: frozenset[str], kept: Mapping[str, frozenset[str]], remedy: str = "") -> None:
+    """Raise HudiError if a savepoint keeps a file that a clean deletes. NB: file names are unique in a table."""
+    for savepoint, its in sorted(kept.items()):
+        if needed := names & its:
+            raise HudiError(
+                f"{clean} deletes {min(needed)}, which {savepoint} keeps: nothing is deleted; delete the savepoint "
+                f"(CALL delete_savepoint(table => ..., instant_time => '{savepoint.partition('.')[0]}')){remedy}"
+            )
+
+
+def _give_up(clean: Instant) -> str:
+    """Return what a person does with a clean that must not run. NB: in this order, so that no client begins it."""
+    return (
+        f"remove {clean.time}.clean.requested and then {clean.time}.clean.inflight from the timeline while no client "
+        "cleans the table; the next clean plans again what is left"
+    )
 
 
 def _require_no_restore(meta: Any) -> None:
@@ -188,15 +280,6 @@ def _require_no_restore(meta: Any) -> None:
     for one in items(meta.getActiveTimeline().getInstants()):
         if str(one.getAction()) == "restore" and not one.isCompleted():
             raise WaitingForInstantError(f"restore {one.requestedTime()} is in progress")
-
-
-def _new_savepoints(meta: Any, plan: Any) -> set[str]:
-    """Return the savepoints that came after a clean's plan. NB: their instants are those of the saved commits."""
-    extra = plan.getExtraMetadata() or {}
-    if (own := extra.get(SAVEPOINTS_KEY)) is not None:
-        return _instants(meta, "savepoint") - {*str(own).split(",")}
-    known = str(extra.get(HUDIS_SAVEPOINTS_KEY) or "").split(",")
-    return _instants(meta, "savepoint") - {f"{one}.savepoint" for one in known}
 
 
 def _instants(meta: Any, *actions: str) -> set[str]:

@@ -36,12 +36,18 @@ def java_map(jvm: Any, values: Mapping[str, str]) -> Any:
 
 
 def call_hidden(jvm: Any, target: Any, name: str, *arguments: Any) -> Any:
-    """Call a method that is not public, which the class of an object declares, by Java's reflection."""
+    """Call a method that is not public, of the class of an object or of one that it extends, by Java's reflection."""
     types = [argument.getClass() for argument in arguments]
-    declared = target.getClass().getDeclaredMethods()
-    method = next(one for one in declared if str(one.getName()) == name and _takes(one, types))
+    method = next(one for one in _methods(target) if str(one.getName()) == name and _takes(one, types))
     method.setAccessible(True)
     return method.invoke(target, _java_array(jvm, arguments))
+
+
+def _methods(target: Any) -> Iterator[Any]:
+    declaring = target.getClass()
+    while declaring is not None:
+        yield from declaring.getDeclaredMethods()
+        declaring = declaring.getSuperclass()
 
 
 def _takes(method: Any, types: Sequence[Any]) -> bool:

@@ -20,17 +20,19 @@ COMMON: Mapping[str, str] = {
     "avro.model.HoodieCleanerPlan": "getExtraMetadata/0 setExtraMetadata/1 setPartitionsToBeDeleted/1",
     "avro.model.HoodieCompactionOperation": "setDeltaFilePaths/1",
     "avro.model.HoodieCompactionPlan": "getExtraMetadata/0 getOperations/0 setExtraMetadata/1 setOperations/1",
-    "client.BaseHoodieTableServiceClient": "getPendingRollbackInfo/3",
+    "client.BaseHoodieTableServiceClient": "getInstantsToRollback/3 getPendingRollbackInfo/3 getPendingRollbackInfos/1 "
+    "rollbackFailedWrites/1",
     "client.SparkRDDWriteClient": "archive/0 close/0 commitCompaction/3 commitLogCompaction/3 compact/1 "
     "createNewInstantTime/1 getConfig/0 getEngineContext/0 getTableServiceClient/0 logCompact/1 new/2 "
-    "rollbackFailedWrites/1 scheduleCompactionAtInstant/2",
+    "scheduleCompactionAtInstant/2",
     "client.WriteStatus": "getStat/0 getTotalErrorRecords/0",
     "client.transaction.TransactionManager": "close/0 new/2",
     "client.transaction.lock.NoopLockProvider": "new/2",
     "common.engine.HoodieEngineContext": "getStorageConf/0",
     "common.fs.FSUtils": "",
     "common.model.CompactionOperation": "getFileGroupId/0",
-    "common.model.FileSlice": "getFileId/0 getLogFiles/0",
+    "common.model.FileSlice": "getBaseFile/0 getFileId/0 getLogFiles/0",
+    "common.model.HoodieBaseFile": "getFileName/0",
     "common.model.HoodieCommitMetadata": "fetchTotalBytesWritten/0 getOperationType/0 getWriteStats/0",
     "common.model.HoodieFailedWritesCleaningPolicy": "LAZY",
     "common.model.HoodieFileGroupId": "getFileId/0 getPartitionPath/0",
@@ -52,11 +54,12 @@ COMMON: Mapping[str, str] = {
     "common.table.timeline.HoodieInstant": "getAction/0 getState/0 isCompleted/0 requestedTime/0",
     "common.table.timeline.HoodieInstantTimeGenerator": "instantTimePlusMillis/2",
     "common.table.timeline.HoodieTimeline": "countInstants/0 filterCompletedInstants/0 getCommitsTimeline/0 "
-    "getInstants/0",
+    "getInstants/0 readSavepointMetadata/1",
     "common.table.timeline.InstantGenerator": "getCleanInflightInstant/1 getCleanRequestedInstant/1 "
     "getLogCompactionInflightInstant/1 getLogCompactionRequestedInstant/1",
     "common.table.timeline.TimelineUtils": "getCommitMetadata/2",
-    "common.table.view.TableFileSystemView$SliceView": "getLatestFileSlicesStateless/1",
+    "common.table.view.TableFileSystemView$SliceView": "getLatestFileSlicesStateless/1 "
+    "getLatestMergedFileSlicesBeforeOrOn/2",
     "common.table.view.TableFileSystemView": "getFileGroupsInPendingClustering/0 getPendingCompactionOperations/0 "
     "getPendingLogCompactionOperations/0",
     "common.util.CleanerUtils": "convertCleanMetadata/4 getCleanerPlan/2",
@@ -64,7 +67,8 @@ COMMON: Mapping[str, str] = {
     "common.util.Option": "empty/0 get/0 isPresent/0 of/1",
     "common.util.collection.Pair": "getLeft/0 getRight/0",
     "config.HoodieLockConfig": "LOCK_PROVIDER_CLASS_NAME",
-    "config.HoodieWriteConfig": "getBasePath/0 getCleaningTriggerStrategy/0 getMetadataConfig/0 getString/1 "
+    "config.HoodieWriteConfig": "getBasePath/0 getCleaningTriggerStrategy/0 getFailedWritesCleanPolicy/0 "
+    "getMetadataConfig/0 getString/1 "
     "isLockRequired/0 setValue/2",
     "metadata.HoodieMetadataPayload": "",
     "metadata.HoodieTableMetadataWriter": "close/0 update/2",
