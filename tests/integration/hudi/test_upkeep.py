@@ -1,5 +1,6 @@
 """Types Clean and Archive: what they delete and move, and what keeps them from it. The metadata table is on."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -184,15 +185,22 @@ def test_a_plan_that_has_not_begun_is_made_again(
 
 
 def test_what_a_driver_left_that_died_writing_a_plan_or_a_commit_is_repaired(
-    compacted: SmallTable, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    hudi: HudiSession, compacted: SmallTable, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hudi creates such a file and fills it afterwards. Planning reads the last clean, and fails on an empty one."""
+    """Hudi creates such a file and fills it afterwards. Planning reads the last clean, and fails on an empty one.
+
+    A writer of 1.0.2 does not need the table's lock for it, so the plan may be just being written.
+    """
     monkeypatch.setattr(HudiClient, "run_clean", lambda *_, **__: (_ for _ in ()).throw(Killed))
     with pytest.raises(Killed):
         jobs.run(compacted, CLEAN, options=LATEST_ONLY)
     monkeypatch.undo()
     (plan,) = compacted.location.rglob("*.clean.requested")
     plan.write_bytes(b"")
+    if NEWEST[hudi.version] == "8":
+        with pytest.raises(WaitingForInstantError, match=r"clean\.requested of another client is pending"):
+            jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+        os.utime(plan, (0, 0))
     result = jobs.run(compacted, CLEAN, options=LATEST_ONLY)
     assert result.hudi is not None
     assert (result.hudi.removed, result.hudi.files_deleted) == ((plan.name.partition(".")[0],), 4)
@@ -364,8 +372,8 @@ def test_what_a_writer_puts_into_a_deleted_partition_meanwhile_stays(
     monkeypatch.setattr(HudiClient, "_begin_clean", begin_late)
     monkeypatch.setattr(HudiClient, "_of_files_alone", limited)
     assert jobs.run(table, CLEAN, options=LATEST_ONLY).message.endswith("Completed: 1 file deleted")
-    assert planned == ["a"]
     check(table, "after the clean")
+    assert set(planned) == {"a"}
 
 
 def drop_partition(table: SmallTable, part: str) -> None:

@@ -38,10 +38,10 @@ class Turned(Cleaning):
         self.others = JavaList(others)
         self.saved = {"partitionMetadata": {"day=1": {"savepointDataFile": ["kept.parquet"]}}}
         metadata = SimpleNamespace(toString=lambda: json.dumps(self.saved))
-        timeline = SimpleNamespace(
+        self.found = SimpleNamespace(
             getInstants=lambda: self.others, readSavepointMetadata=lambda _: metadata, isEmpty=lambda _: False
         )
-        self._found = SimpleNamespace(getActiveTimeline=lambda: timeline)
+        self._found = SimpleNamespace(getActiveTimeline=lambda: self.found)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -121,6 +121,16 @@ def refused(table: Cleaning, clean: Instant = CLEAN) -> HudiError:
     with pytest.raises(HudiError) as why:
         table.run_clean(clean, confirm=lambda: None)
     return why.value
+
+
+def test_a_begun_clean_without_a_plan_cannot_be_finished_and_the_way_out_is_said() -> None:
+    """What it deleted is not known; the next plan has what is left."""
+    table = Begun(CleanerPlan())
+    table.found.isEmpty = lambda _: True
+    with pytest.raises(HudiError, match=r"20\.clean\.inflight has no plan any more.*remove 20\.clean\.requested"):
+        table._clean(table._meta(), SimpleNamespace(requestedTime=lambda: "20", getState=lambda: "INFLIGHT"))
+    new = table._clean(table._meta(), SimpleNamespace(requestedTime=lambda: "20", getState=lambda: "REQUESTED"))
+    assert new.owner is None
 
 
 def test_a_clean_whose_files_a_savepoint_keeps_is_refused_and_both_remedies_are_said() -> None:

@@ -41,6 +41,7 @@ COMMON: Mapping[str, str] = {
     "common.model.WriteOperationType": "LOG_COMPACT",
     "common.HoodiePendingRollbackInfo": "getRollbackInstant/0",
     "common.table.HoodieTableConfig": "getTableVersion/0",
+    "common.table.HoodieTableVersion": "versionCode/0",
     "common.table.HoodieTableMetaClient": "builder/0 getActiveTimeline/0 getBasePath/0 getCommitsTimeline/0 "
     "getInstantGenerator/0 getStorage/0 getTableConfig/0 getTimelinePath/0",
     "common.table.HoodieTableMetaClient$Builder": "build/0 setBasePath/1 setConf/1",

@@ -6,7 +6,13 @@ from typing import Any
 
 from compaction_operator.hudi.instants import OWNER_KEY, Action, Instant, State
 from compaction_operator.hudi.jvm.java import hudi_errors, items, value_of
-from compaction_operator.hudi.jvm.timeline import Timeline, file_sizes, operations_of
+from compaction_operator.hudi.jvm.timeline import Timeline, file_sizes, files_of, operations_of
+
+FIRST_WITHOUT_1_0 = 9
+"""The first version of tables that Hudi 1.0 cannot write."""
+
+WRITING_SECONDS = 600
+"""How long a living process may take at most to write a small file that it has created."""
 
 _PLAN = re.compile(r"([0-9]+)\.(logcompaction|compaction|clean)\.requested")
 _COMMIT = re.compile(r"([0-9]+)(_[0-9]+)?\.(deltacommit|commit|clean)")
@@ -44,14 +50,14 @@ class Repairs(Timeline):
         """Remove plans without content and return their instants. NB: while one but a clean's exists, none can write.
 
         The process that made such a plan died while it wrote it. The table's lock proves this, as plans are made under
-        it.
+        it. A clean's plan that a writer may be writing is left alone.
         """
         if not _empty_plans(file_sizes(self._meta())):
             return ()
         with self.locked():
             meta = self._meta()
-            found = _empty_plans(file_sizes(meta))
-            return tuple(sorted(time for time, name in found.items() if self._delete_if_empty(meta, name)))
+            found = _empty_plans(file_sizes(meta)).items() - self._unlocked_plans(meta).items()
+            return tuple(sorted(time for time, name in found if self._delete_if_empty(meta, name)))
 
     @hudi_errors("looking for commits that were cut short")
     def cut_short(self) -> tuple[Instant, ...]:
@@ -89,6 +95,19 @@ class Repairs(Timeline):
             meta = self._meta()
             requested = meta.getInstantGenerator().getLogCompactionRequestedInstant(instant.time)
             meta.getActiveTimeline().deletePending(requested)
+
+    def _unlocked_plans(self, meta: Any) -> dict[str, str]:
+        """Return the file names of the plans that a writer may be writing now, by instant.
+
+        NB: Hudi 1.0 saves the plan of a clean without the table's lock (BaseHoodieTableServiceClient), and deletes an
+        empty one at its next clean, of whatever age. 1.2 saves it under the lock. Should a writer that was paused lose
+        its file, its clean fails before it deletes anything: the file must be there when the clean begins.
+        """
+        if int(meta.getTableConfig().getTableVersion().versionCode()) >= FIRST_WITHOUT_1_0:
+            return {}
+        since = int(self._jvm.System.currentTimeMillis()) - 1000 * WRITING_SECONDS
+        young = (str(one.getPath().getName()) for one in files_of(meta) if int(one.getModificationTime()) > since)
+        return {name.partition(".")[0]: name for name in young if name.endswith(".clean.requested")}
 
     def _has_inputs(self, meta: Any, instant: Instant) -> bool:
         """Whether all files that a plan merges still exist."""

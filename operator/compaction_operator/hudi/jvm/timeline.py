@@ -44,7 +44,7 @@ class Timeline(JavaTable):
 
         A table's instants are in local time by default, so a wrong time zone shows here as well as a wrong clock.
         """
-        entries = _files(self._meta())
+        entries = files_of(self._meta())
         changed = ((str(entry.getPath().getName()), int(entry.getModificationTime())) for entry in entries)
         theirs = writers_offset(changed)
         if theirs is None:
@@ -132,7 +132,7 @@ def _operation(found: Mapping[str, Any]) -> JavaOperation:
 
 def file_sizes(meta: Any) -> dict[str, int]:
     """Return the size in bytes of each file of the active timeline, by name."""
-    return {str(entry.getPath().getName()): int(entry.getLength()) for entry in _files(meta)}
+    return {str(entry.getPath().getName()): int(entry.getLength()) for entry in files_of(meta)}
 
 
 def plain_commits(meta: Any) -> frozenset[str]:
@@ -141,5 +141,6 @@ def plain_commits(meta: Any) -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in names if name.endswith(".deltacommit.requested"))
 
 
-def _files(meta: Any) -> list[Any]:
+def files_of(meta: Any) -> list[Any]:
+    """Return the files of the active timeline, as StoragePathInfo."""
     return items(meta.getStorage().listDirectEntries(meta.getTimelinePath()))
