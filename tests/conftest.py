@@ -1,5 +1,7 @@
 """How pytest spreads the tests over processes with `--dist loadscope`, as sandbox/test.sh runs them; its options."""
 
+import re
+
 import pytest
 from hypothesis import settings
 from xdist.remote import Producer
@@ -16,12 +18,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+_RELEASE = re.compile(r"\[([0-9.]+)[-\]]")
+
+
 class ByFixtures(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
-    """Keeps together what shares an expensive fixture: a cluster, a plane, metastores, a JVM. Unit tests: by module."""
+    """Keeps together what shares an expensive fixture: a cluster, a plane, metastores, a JVM. Unit tests: by module.
+
+    The tests of each release of Hudi have a JVM of their own, and their ids have the release as the first parameter.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.split("::", 1)[0]
+        module, _, name = nodeid.partition("::")
         kind, *subject = module.removeprefix("tests/").split("/")[:-1]
+        if subject == ["hudi"] and (release := _RELEASE.search(name)):
+            subject.append(release[1])
         return module if kind == "unit" else "/".join([kind, *subject])
 
 

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
+ONE_CLOCK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
+"""An option of clients that are all on one machine: each waits as long as their clocks may differ for each instant."""
+
 
 class Ordering(StrEnum):
     """Which of two versions of a row is the newer: the one of the greater `ts`, or the one that was committed later."""
@@ -135,6 +138,7 @@ def _options(ordering: Ordering, *, partitioned: bool) -> dict[str, Any]:
         "hoodie.embed.timeline.server": "false",
         "hoodie.upsert.shuffle.parallelism": "1",
         "hoodie.insert.shuffle.parallelism": "1",
+        **ONE_CLOCK,
     }
     if ordering is Ordering.EVENT_TIME:
         options["hoodie.datasource.write.precombine.field"] = "ts"

@@ -1,14 +1,16 @@
 """One JVM after the other, each with Spark and one of Hudi's bundles; tables are copies of a few written once."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import count
 from pathlib import Path
 
 import pytest
 from sandbox.hudi.session import HudiSession
-from sandbox.hudi.table import Ordering, SmallTable
+from sandbox.hudi.table import ONE_CLOCK, Ordering, SmallTable
 from sandbox.hudi.zookeeper import LOCK_KEY, ZooKeeper
 
+from compaction_operator.hudi.jvm.probe import require_all_calls
 from tests.integration.hudi.job import Jobs
 from tests.integration.hudi.other_client import OtherClient
 
@@ -51,7 +53,9 @@ def _version(item: pytest.Item) -> str:
 @pytest.fixture(scope="package")
 def hudi(request: pytest.FixtureRequest) -> Iterator[HudiSession]:
     """Spark with the bundle of one version of Hudi. It ends before tests that want a Spark of their own."""
-    with HudiSession(request.param) as session:
+    with HudiSession(request.param) as session, pytest.MonkeyPatch.context() as patch:
+        # What a bundle has does not change, and each look takes over a second. test_probe looks each time.
+        patch.setattr("compaction_operator.hudi.jvm.client.require_all_calls", cache(require_all_calls))
         yield session
 
 
@@ -123,9 +127,9 @@ def other_client(hudi: HudiSession) -> Iterator[MakeOtherClient]:
 
 @pytest.fixture(scope="package")
 def locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The options of a lock provider that holds between processes."""
+    """The options of a lock provider that holds between processes, and that these have one clock."""
     with ZooKeeper(tmp_path_factory.mktemp("locks") / "zookeeper") as server:
-        yield server.lock_options() | {LOCK_KEY: "small", "hoodie.write.lock.client.num_retries": "2"}
+        yield server.lock_options() | {LOCK_KEY: "small", "hoodie.write.lock.client.num_retries": "2"} | ONE_CLOCK
 
 
 @pytest.fixture

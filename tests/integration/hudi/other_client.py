@@ -5,7 +5,7 @@ from typing import Any
 
 from sandbox.hudi.look import meta_client
 from sandbox.hudi.session import HudiSession
-from sandbox.hudi.table import Ordering, SmallTable
+from sandbox.hudi.table import ONE_CLOCK, Ordering, SmallTable
 
 LOG_COMPACTION = "logcompaction"
 COMPACTION = "compaction"
@@ -40,6 +40,7 @@ class OtherClient:
             "hoodie.metadata.enable": table.options["hoodie.metadata.enable"],
             "hoodie.write.auto.upgrade": "false",
             "hoodie.embed.timeline.server": "false",
+            **ONE_CLOCK,
             "hoodie.clean.failed.writes.policy": "LAZY",
             "hoodie.cleaner.policy.failed.writes": "LAZY",
             "hoodie.compact.inline.max.delta.commits": "1",

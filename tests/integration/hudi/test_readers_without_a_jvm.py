@@ -1,6 +1,7 @@
 """A table stays readable without a JVM: one case of the matrix (`tests/soak/hudi_matrix`)."""
 
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from sandbox.hudi.look import merged_blocks
@@ -24,12 +25,12 @@ def test_deletes_by_operation_and_by_flag_are_not_merged_into_one_block(
     rows = Model(Ordering.EVENT_TIME, FIRST).rows()
     table = MatrixTable(tmp_path / "table", "9", Ordering.EVENT_TIME)
     table.write(hudi.spark, FIRST)
+    twin = MatrixTable(tmp_path / "twin", "9", Ordering.EVENT_TIME)
+    copytree(table.location, twin.location)
     jobs.done(table, LOG_COMPACTION, options=TWO)  # type: ignore[arg-type]
     kinds = [block.kind for block in merged_blocks(hudi, table.location)]
     assert "DELETE_BLOCK" in kinds
     assert table.read_without_a_jvm() == table.read(hudi.spark) == rows
-    twin = MatrixTable(tmp_path / "twin", "9", Ordering.EVENT_TIME)
-    twin.write(hudi.spark, FIRST)
     OtherClient(hudi, twin, TWO).all_of(by_hand.LOG_COMPACTION)  # type: ignore[arg-type]
     with pytest.raises(Exception, match="Delete block mixes ordering types"):
         twin.read_without_a_jvm()

@@ -1,5 +1,7 @@
 """RFC-48, "Disadvantages": only the small consecutive blocks are merged, a large one is left alone."""
 
+from pathlib import Path
+
 import pytest
 from sandbox.hudi.look import log_blocks, log_files, merged_blocks
 from sandbox.hudi.session import HudiSession
@@ -8,7 +10,7 @@ from sandbox.hudi.table import Ordering, SmallTable
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.hudi import flow
 from tests.integration.hudi import other_client as by_hand
-from tests.integration.hudi.conftest import MakeOtherClient, MakeTable
+from tests.integration.hudi.conftest import NEWEST, MakeOtherClient, MakeTable, Shared
 from tests.integration.hudi.dying import writer_dies
 from tests.integration.hudi.headers import read_alike
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
@@ -21,17 +23,26 @@ SMALL = 20_000
 """More than a log file of a seed has, less than the large one has."""
 
 
-def with_a_large_block(make_table: MakeTable, version: str | None = None) -> SmallTable:
-    """Return a table of four small log files, a large one over all their rows, and two small ones over that.
+@pytest.fixture
+def with_a_large_block(seeds: MakeTable, shared: Shared, hudi: HudiSession, tmp_path: Path) -> MakeTable:
+    """Make a table of four small log files, a large one over all their rows, and two small ones over that.
 
     By commit time: by event time rows are right in whatever order their blocks are read.
     """
-    table = make_table(Ordering.COMMIT_TIME, version=version)
-    table.upsert(range(120), 25, width=30)
-    table.upsert(range(40, 60), 50)
-    table.upsert(range(50, 70), 22)
-    assert [path.stat().st_size > SMALL for path in log_files(table.location)] == [*[False] * 4, True, False, False]
-    return table
+
+    def make(version: str) -> SmallTable:
+        def write(location: Path) -> SmallTable:
+            table = seeds(Ordering.COMMIT_TIME, version).copy_to(location)
+            table.upsert(range(120), 25, width=30)
+            table.upsert(range(40, 60), 50)
+            table.upsert(range(50, 70), 22)
+            return table
+
+        table = shared(f"large-block-{version}", write).copy_to(tmp_path / "large-block")
+        assert [path.stat().st_size > SMALL for path in log_files(table.location)] == [*[False] * 4, True, False, False]
+        return table
+
+    return lambda version=NEWEST[hudi.version]: make(version)
 
 
 def narrowed(hudi: HudiSession, table: SmallTable, jobs: Jobs, *, newest: bool) -> None:
@@ -50,17 +61,17 @@ def narrowed(hudi: HudiSession, table: SmallTable, jobs: Jobs, *, newest: bool) 
 
 
 def test_a_run_of_small_blocks_is_merged_and_a_large_block_left_alone(
-    hudi: HudiSession, make_table: MakeTable, jobs: Jobs
+    hudi: HudiSession, with_a_large_block: MakeTable, jobs: Jobs
 ) -> None:
     """1.2.0 merges the longer run, below the large block; on 1.0.2 only the newest blocks may be merged."""
-    narrowed(hudi, with_a_large_block(make_table), jobs, newest=hudi.version == "1.0.2")
+    narrowed(hudi, with_a_large_block(), jobs, newest=hudi.version == "1.0.2")
 
 
 @pytest.mark.only("1.2.0")
 def test_with_1_2_0_only_the_newest_blocks_are_merged_of_tables_that_1_0_reads(
-    hudi: HudiSession, make_table: MakeTable, jobs: Jobs
+    hudi: HudiSession, with_a_large_block: MakeTable, jobs: Jobs
 ) -> None:
-    narrowed(hudi, with_a_large_block(make_table, "8"), jobs, newest=True)
+    narrowed(hudi, with_a_large_block("8"), jobs, newest=True)
 
 
 def test_a_merged_block_is_not_written_again_while_it_is_large(
@@ -124,17 +135,19 @@ def test_a_run_never_goes_across_a_pending_delta_commit(
 
 
 @pytest.mark.only("1.2.0")
-def test_why_a_run_has_no_gaps(make_table: MakeTable, other_client: MakeOtherClient) -> None:
+def test_why_a_run_has_no_gaps(with_a_large_block: MakeTable, other_client: MakeOtherClient) -> None:
     """Merged across a large block that is left out, old rows come to lie above its own."""
-    wrong = merged_by_hand(with_a_large_block(make_table), other_client, [0, 1, 5, 6])
+    wrong = merged_by_hand(with_a_large_block(), other_client, [0, 1, 5, 6])
     with pytest.raises(AssertionError, match="they differ"):
         wrong.check("after a log compaction with a gap")
 
 
 @pytest.mark.only("1.0.2")
-def test_why_a_run_on_1_0_2_ends_with_the_newest_block(make_table: MakeTable, other_client: MakeOtherClient) -> None:
+def test_why_a_run_on_1_0_2_ends_with_the_newest_block(
+    with_a_large_block: MakeTable, other_client: MakeOtherClient
+) -> None:
     """The first scanner replays a merged block after all that was there when it was made."""
-    wrong = merged_by_hand(with_a_large_block(make_table), other_client, [0, 1, 2, 3])
+    wrong = merged_by_hand(with_a_large_block(), other_client, [0, 1, 2, 3])
     with pytest.raises(AssertionError, match="they differ"):
         wrong.check("after a log compaction below a large block")
 
