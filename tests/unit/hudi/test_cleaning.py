@@ -1,4 +1,4 @@
-"""When nothing is planned or deleted: while a restore is in progress. And which plans of Hudi's delete anything."""
+"""When nothing is planned or deleted, and which plans of Hudi's delete anything."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -60,12 +60,13 @@ class Turned(Cleaning):
         return SimpleNamespace(getExtraMetadata=lambda: None, toString=lambda: "{}")
 
 
-def test_nothing_is_planned_or_deleted_while_a_restore_is_in_progress() -> None:
+@pytest.mark.parametrize("action", ["restore", "rollback"])
+def test_nothing_is_planned_or_deleted_while_a_restore_or_a_rollback_is_in_progress(action: str) -> None:
     """It makes old files the newest ones again."""
-    table = Turned(instant("restore", done=False))
-    with pytest.raises(WaitingForInstantError, match="restore 30 is in progress"):
+    table = Turned(instant(action, done=False))
+    with pytest.raises(WaitingForInstantError, match=f"{action} 30 is in progress"):
         table.plan_clean(owner="me", confirm=lambda: None)
-    with pytest.raises(WaitingForInstantError, match="restore 30 is in progress"):
+    with pytest.raises(WaitingForInstantError, match=f"{action} 30 is in progress"):
         table.run_clean(CLEAN, confirm=lambda: None)
 
 

@@ -76,7 +76,7 @@ class Cleaning(Repairs):
         with self.locked():
             confirm()
             meta = self._meta()
-            _require_no_restore(meta)
+            _require_no_turn(meta)
             if later := _instants(meta, *_TURNS) - _instants(table.getMetaClient(), *_TURNS):
                 raise WaitingForInstantError(f"{min(later)} came while the clean was planned: it is planned again")
             instant = str(self._client.createNewInstantTime(False))
@@ -151,7 +151,7 @@ class Cleaning(Repairs):
             confirm()
             self._require_state(clean, clean.state)
             meta = self._meta()
-            _require_no_restore(meta)
+            _require_no_turn(meta)
             if new := _instants(meta, "savepoint") - kept.keys():
                 raise WaitingForInstantError(f"{min(new)} came while {clean} was looked at")
             requested = meta.getInstantGenerator().getCleanRequestedInstant(clean.time)
@@ -275,11 +275,14 @@ def _give_up(clean: Instant) -> str:
     )
 
 
-def _require_no_restore(meta: Any) -> None:
-    """Raise WaitingForInstantError while a restore is in progress: it makes old files the newest ones again."""
+def _require_no_turn(meta: Any) -> None:
+    """Raise WaitingForInstantError beside a restore or rollback in progress: it makes old files the newest ones again.
+
+    NB: until it ends, the commits that it takes back may still look complete.
+    """
     for one in items(meta.getActiveTimeline().getInstants()):
-        if str(one.getAction()) == "restore" and not one.isCompleted():
-            raise WaitingForInstantError(f"restore {one.requestedTime()} is in progress")
+        if (action := str(one.getAction())) in ("restore", "rollback") and not one.isCompleted():
+            raise WaitingForInstantError(f"{action} {one.requestedTime()} is in progress")
 
 
 def _instants(meta: Any, *actions: str) -> set[str]:
