@@ -13,6 +13,8 @@ from compaction_operator.api.progress import Progress
 
 KIND = "TableCompaction"
 PLURAL = "tablecompactions"
+ANNOTATION_OPERATOR = "compaction.dev/operator"
+"""On what an operator creates: its namespace. Another operator leaves the resource alone."""
 
 
 class Format(StrEnum):

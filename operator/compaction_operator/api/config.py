@@ -276,6 +276,10 @@ class CleanupSettings(Model):
     ttl: Duration = 86400.0
 
 
+PROBES = 8080
+"""The port of the kubelet's probes."""
+
+
 class MetricsSettings(Model):
     """Where the controller serves its metrics."""
 
@@ -284,10 +288,14 @@ class MetricsSettings(Model):
 
 
 class UiSettings(Model):
-    """Where the controller serves its web page. NB: all who reach the port see what the controller sees."""
+    """Where the controller serves its web page. NB: all who reach the port see what the controller sees.
+
+    `hosts` are the names by which browsers or a proxy may ask for it, without port; empty: any.
+    """
 
     enabled: bool = False
     port: int = Field(default=8082, ge=1, le=65535)
+    hosts: tuple[str, ...] = ()
 
 
 class LogSettings(Model):
@@ -332,9 +340,15 @@ class OperatorConfig(Model):
         _require_one_each(mount for one in self.warehouses for mount in one.mounts(root=self.volume_root(one)))
         self._require_one_volume_a_path()
         self._require_one_warehouse_a_pool()
-        if self.ui.enabled and self.metrics.enabled and self.ui.port == self.metrics.port:
-            raise ValueError(f"ui.port: {self.ui.port} is the port of the metrics, too; take another one")
+        self._require_one_server_a_port()
         return self
+
+    def _require_one_server_a_port(self) -> None:
+        taken = {PROBES: "the probes"}
+        for field, what, server in ("metrics", "the metrics", self.metrics), ("ui", "the web page", self.ui):
+            if server.enabled and server.port in taken:
+                raise ValueError(f"{field}.port: {server.port} is the port of {taken[server.port]}, too; take another one")
+            taken[server.port] = what
 
     def volume_root(self, warehouse: Warehouse) -> str:
         """Return the folder that stands for `/` in a warehouse's paths in the controller's pod; empty: none does."""

@@ -35,6 +35,7 @@ class Standing(Model):
 
     - `since` is when it began to run or wait, or ended, where the status says so; otherwise when it was created.
     - `waits_for` names each reader that a cleanup waits for, of `waits_for_count` in all.
+    - `operator` is the namespace of the operator that handles it, where the resource names one.
     - `steps` are what a user can do.
     """
 
@@ -55,6 +56,7 @@ class Standing(Model):
     waits_for_count: int = 0
     overdue: str | None = None
     cleanups: tuple[str, ...] = ()
+    operator: str | None = None
     steps: tuple[str, ...] = ()
 
     @property
@@ -63,12 +65,21 @@ class Standing(Model):
         return f"{SHORT_NAMES[self.kind]}/{self.name}"
 
 
-def standing(resource: Compaction | Cleanup | Policy, program: str) -> Standing:
-    """Return how a resource stands; `program` is this one's name, for the commands that it advises."""
+def standing(resource: Compaction | Cleanup | Policy, program: str, *, asked: str | None = None) -> Standing:
+    """Return how a resource stands; `program` is this one's name, for the commands that it advises.
+
+    `asked` is the namespace of the operator that the user means. If another one handles the resource, that comes first.
+    """
     words = {"program": program, "name": resource.meta.name, "namespace": resource.meta.namespace}
     if isinstance(resource, Compaction):
-        return _of_compaction(resource, words)
-    return _of_cleanup(resource, words) if isinstance(resource, Cleanup) else _of_policy(resource, words)
+        found = _of_compaction(resource, words)
+    else:
+        found = _of_cleanup(resource, words) if isinstance(resource, Cleanup) else _of_policy(resource, words)
+    operator = resource.operator or (resource.created_by if isinstance(resource, Compaction) else None)
+    steps = found.steps
+    if operator and asked and operator != asked and found.state is not State.SUCCEEDED:
+        steps = (advice.HANDLED_BY_ANOTHER.format(operator=operator, asked=asked), *steps)
+    return found.model_copy(update={"operator": operator, "steps": steps})
 
 
 def _of_compaction(compaction: Compaction, words: Mapping[str, str]) -> Standing:

@@ -76,7 +76,7 @@ def why(
     from compaction_operator.cli.cluster import Cluster, read_one  # noqa: PLC0415 - Kubernetes
 
     known, _ = read_one(Cluster(context), subject.kind, namespace=namespace, name=subject.name)
-    found = standing(known, program())
+    found = standing(known, program(), asked=operator.partition("/")[0])
     if output == "json":
         print_json(found.to_json())
         return
@@ -123,6 +123,8 @@ def _details(found: Standing, now: datetime) -> Iterator[tuple[str, str]]:
         yield "next attempt", found.next_attempt
     if found.overdue:
         yield "overdue", found.overdue
+    if found.operator:
+        yield "handled by", f"the operator of namespace {found.operator}"
     for name in found.cleanups:
         yield "cleanups", f"ccl/{name}"
     for step in found.steps:

@@ -22,7 +22,7 @@ from compaction_operator.api import cleanup as cleanup_api
 from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api import policy as policy_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
-from compaction_operator.api.config import OperatorConfig
+from compaction_operator.api.config import PROBES, OperatorConfig
 from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.clock import boot_seconds
 from compaction_operator.controller.compaction import PREFLIGHTS
@@ -43,8 +43,6 @@ from compaction_operator.permit import Permit, always
 
 log = logging.getLogger(__name__)
 
-PROBES = 8080
-"""The port of the kubelet's probes."""
 PREFIX = "compaction.dev"
 TABLE_THREADS = 4
 STOP_SECONDS = 20.0
@@ -109,7 +107,8 @@ def _controller(config: OperatorConfig, election: Election | None) -> tuple[Cont
     if config.metrics.enabled:
         serve(config.metrics.port, registry=metrics.registry, why=controller.why)
     if config.ui.enabled:
-        serve_page(config.ui.port, Site(partial(_look, controller, election), clock=utc_now))
+        site = Site(partial(_look, controller, election), clock=utc_now)
+        serve_page(config.ui.port, site, hosts=config.ui.hosts)
     look = partial(_vitals, controller, pools, election)
     serve_probes(PROBES, {"/healthz": lambda: liveness(look()), "/readyz": lambda: readiness(look())})
     return controller, pools

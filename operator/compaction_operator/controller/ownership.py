@@ -11,6 +11,8 @@ NOTICE = 60.0
 """Seconds after which a resource that no operator has written to gets a note: its namespace is not served."""
 BUSY_NOTICE = 1800.0
 """The same for a namespace that another operator handles: it may have thousands of others to look at first."""
+REMINDER = 3600.0
+"""Seconds between two notes about what is left to another operator: the API server keeps an event for an hour."""
 NOT_SERVED = "NotServed"
 HANDLED_BY_ANOTHER = "HandledByAnother"
 
@@ -23,6 +25,9 @@ class Ownership:
     never written to, except to tell a user of a resource that no operator handles. What names another operator stays
     with that one, even in a namespace that both serve: their warehouses of one name may have different metastores, and
     in the wrong one a table has no readers (hazards H1 and H2). `takeOver` in the configuration is the way around.
+    What an operator creates names it in an annotation, which counts until one has written to the resource. NB: users
+    can write annotations. So one makes operators leave a resource alone, and never gives one a namespace that it does
+    not serve.
     `identity` is the operator's namespace, which it writes into each status; empty outside of a cluster. `owner_of`
     returns the compaction that a cleanup names, if it is known.
     """
@@ -33,10 +38,10 @@ class Ownership:
 
     def has(self, resource: Compaction | Cleanup | Policy) -> bool:
         """Whether this operator handles a resource."""
-        operator = self._operator_of(resource)
         if self.config.serves(resource.meta.namespace):
+            operator = self._operator_of(resource)
             return operator in (None, self.identity, *self.config.take_over)
-        return operator == self.identity != ""
+        return self._handler_of(resource) == self.identity != ""
 
     def left(self, resource: Compaction | Cleanup | Policy) -> str | None:
         """Return why a resource in a namespace that this operator serves is left to another one; None if it is not."""
@@ -50,15 +55,17 @@ class Ownership:
         )
 
     def _operator_of(self, resource: Compaction | Cleanup | Policy) -> str | None:
+        """Return the namespace of the operator that handles a resource, or has created it to handle it."""
+        handler = self._handler_of(resource)
+        return resource.created_by if handler is None and isinstance(resource, Compaction) else handler
+
+    def _handler_of(self, resource: Compaction | Cleanup | Policy) -> str | None:
         """Return the namespace of the operator that handles a resource: the first that wrote to it.
 
-        A cleanup is of the operator whose driver wrote it, also before that operator's first look. If the journal does
-        not say which, as older drivers and CRDs leave that out, it is of the operator of its compaction.
+        If a journal does not say which, as older drivers and CRDs leave that out, it is of that of its compaction.
         """
-        if resource.status.operator is not None or not isinstance(resource, Cleanup):
-            return resource.status.operator
-        if resource.spec.operator is not None:
-            return resource.spec.operator
+        if resource.operator is not None or not isinstance(resource, Cleanup):
+            return resource.operator
         owner = self.owner_of(resource)
         return None if owner is None else owner.status.operator
 

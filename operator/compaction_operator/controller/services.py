@@ -15,7 +15,7 @@ from compaction_operator.controller.kube.resources import Cleanup, Compaction, P
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.outages import Outages
-from compaction_operator.controller.ownership import HANDLED_BY_ANOTHER, Ownership
+from compaction_operator.controller.ownership import HANDLED_BY_ANOTHER, REMINDER, Ownership
 from compaction_operator.controller.work import Work
 
 A = TypeVar("A")
@@ -47,10 +47,16 @@ class Services:
         self.report(warehouse, operation, _trouble(answer))
         return answer
 
-    def leave(self, resource: Compaction | Cleanup | Policy) -> None:
-        """Leave a resource to another operator; tell its users why if this one would serve its namespace."""
-        if message := self.ownership.left(resource):
-            self.cluster.tell_once(Event(HANDLED_BY_ANOTHER, message, EventType.WARNING), resource)
+    def leave(self, resource: Compaction | Cleanup | Policy) -> float | None:
+        """Leave a resource to another operator; tell its users why if this one would serve its namespace.
+
+        Return the seconds until they are to be reminded, None if never.
+        """
+        message = self.ownership.left(resource)
+        if message is None:
+            return None
+        event = Event(HANDLED_BY_ANOTHER, message, EventType.WARNING)
+        return self.cluster.remind(event, resource, every=REMINDER)
 
     def report(self, warehouse: str, operation: str, trouble: Trouble | None) -> None:
         """Count a failed call, and log the beginning of an outage of the metastore."""

@@ -5,12 +5,14 @@ They have threads of their own, so that they answer also while the loop is stuck
 
 import json
 import logging
+import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from socketserver import ThreadingMixIn
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
@@ -25,16 +27,66 @@ Why = Callable[[Question], list[Explanation] | None]
 """Answers a question, in any thread. None: the policies are not known yet. Raises NoPolicyError."""
 
 
+CONNECTIONS = 32
+"""Open connections of one server, each with a thread of its own."""
+
+
 class _Server(ThreadingMixIn, WSGIServer):
-    """One thread for each request: a slow client holds up no scrape."""
+    """One thread for each request: a slow client holds up no scrape.
+
+    There is a limit of connections. A new one then takes the place of the oldest that has sent no request yet, so that
+    those who send none keep no probe out. If all are being answered, the new one is closed.
+    """
 
     daemon_threads = True
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._lock = threading.Lock()
+        self._silent: dict[socket.socket, None] = {}
+        self._open: set[socket.socket] = set()
+        super().__init__(*args, **options)
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Return whether there is room for a connection, and take the room."""
+        with self._lock:
+            if len(self._open) >= CONNECTIONS:
+                if not self._silent:
+                    return False
+                oldest = next(iter(self._silent))
+                self._forget(oldest)
+                with suppress(OSError):  # it is closed already
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._open.add(request)
+            self._silent[request] = None
+        return True
+
+    def has_asked(self, request: socket.socket) -> None:
+        """Note that a connection has sent its request."""
+        with self._lock:
+            self._silent.pop(request, None)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection and give its room back."""
+        with self._lock:
+            self._forget(request)
+        super().shutdown_request(request)
+
+    def _forget(self, request: socket.socket) -> None:
+        self._open.discard(request)
+        self._silent.pop(request, None)
 
 
 class _Handler(WSGIRequestHandler):
     """Does not log each request, and gives up a client that sends none: it would keep a thread."""
 
     timeout = 10.0
+    server: _Server
+
+    def parse_request(self) -> bool:
+        """Read a request's head."""
+        parsed = super().parse_request()
+        self.server.has_asked(self.connection)
+        return parsed
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -54,9 +106,9 @@ def serve_probes(port: int, probes: Mapping[str, Probe]) -> WSGIServer:
     return _serve("probes", port, _probed(probes))
 
 
-def serve_page(port: int, site: WSGIApplication) -> WSGIServer:
-    """Serve the web page, as `serve` does."""
-    return _serve("the web page", port, site)
+def serve_page(port: int, site: WSGIApplication, *, hosts: Collection[str] = ()) -> WSGIServer:
+    """Serve the web page, as `serve` does, by these names only; empty: by any."""
+    return _serve("the web page", port, _by_name(site, hosts) if hosts else site)
 
 
 def _serve(what: str, port: int, application: WSGIApplication) -> WSGIServer:
@@ -67,6 +119,28 @@ def _serve(what: str, port: int, application: WSGIApplication) -> WSGIServer:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     log.info("%s at port %s", what, server.server_port)
     return server
+
+
+def _by_name(site: WSGIApplication, hosts: Collection[str]) -> WSGIApplication:
+    """Refuse other names: a page of another site may lead its name to this address, and read what the browser gets."""
+    known = {host.lower() for host in hosts}
+
+    def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if _host(environ.get("HTTP_HOST", "")) in known:
+            return site(environ, start_response)
+        status = HTTPStatus.MISDIRECTED_REQUEST
+        start_response(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8")])
+        return [b"this name is not one of ui.hosts in the operator's values\n"]
+
+    return application
+
+
+def _host(header: str) -> str | None:
+    """Return the name in a Host header, in lower case and without the port; None if there is none."""
+    try:
+        return urlsplit(f"//{header}").hostname
+    except ValueError:
+        return None
 
 
 def _probed(probes: Mapping[str, Probe]) -> WSGIApplication:

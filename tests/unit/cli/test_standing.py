@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from compaction_operator.api.compaction import ANNOTATION_OPERATOR
 from compaction_operator.api.request import SUCCESS_REASONS, Reason
 from compaction_operator.cli import advice
 from compaction_operator.cli.standing import Standing, State, standing, worth_a_line
@@ -76,6 +77,23 @@ def test_a_compaction_that_is_done_leads_to_the_cleanup_that_is_not() -> None:
 def test_a_resource_that_nobody_has_written_to_waits_for_an_operator() -> None:
     for found in (standing(compaction(), "kc"), standing(cleanup(), "kc"), of_policy()):
         assert (found.state, found.reason, found.steps) == (State.WAITING, "NotSeenYet", (advice.UNSEEN,))
+
+
+def test_what_another_operator_handles_names_it_and_the_way_around() -> None:
+    """The event of it is gone after an hour. Who asks that operator itself needs no such word."""
+    waits = {"operator": "two", "conditions": [condition("Queued")]}
+    compactions = compaction(status=waits), compaction(status={"conditions": []})
+    compactions[1].raw["metadata"]["annotations"] = {ANNOTATION_OPERATOR: "two"}
+    for one in (*compactions, cleanup(operator="two"), read_policy({**policy_raw(), "status": waits})):
+        found = standing(one, "kc", asked="one")
+        assert (found.operator, found.state) == ("two", State.WAITING)
+        assert found.steps[0].startswith("the operator of namespace two handles this, not that of one")
+        assert "list two under takeOver" in found.steps[0]
+        assert len(found.steps) > 1
+        for asked in ("two", None):
+            assert standing(one, "kc", asked=asked).steps == found.steps[1:]
+    done = compaction(status={"operator": "two", "conditions": [condition("Compacted", "True")]})
+    assert standing(done, "kc", asked="one").steps == ()
 
 
 def test_a_cleanup_names_each_reader_and_what_may_be_done_about_it() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from compaction_operator.api.compaction import ANNOTATION_OPERATOR
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.answers import Trouble
@@ -21,8 +22,10 @@ from tests.unit.controller.sandbox import (
     compaction_raw,
     condition,
     runs,
+    with_pool,
 )
 from tests.unit.controller.test_policies import memory, policy_raw, state
+from tests.unit.controller.test_pools import enqueue
 
 JOB = job_name(compaction="nightly", uid="uid-default-nightly", attempt=1)
 CLEANUP = "nightly-1-0"
@@ -211,6 +214,82 @@ def test_of_two_operators_that_serve_one_namespace_the_second_changes_nothing(st
         assert "list one under takeOver" in first.kube.events[0]["message"]
 
     scenario()
+
+
+@pytest.mark.parametrize("stage", [running, published])
+def test_users_are_reminded_each_hour_that_another_operator_handles_what_has_not_ended(
+    stage: Callable[[Sandbox], Any],
+) -> None:
+    """The API server forgets an event after an hour. That the resource has ended ends it."""
+
+    @runs
+    async def scenario() -> None:
+        first = operator("default")
+        await stage(first)
+        unended = [kind for kind, name in KEYS if not first.kube.status(kind, name).get("completionTime")]
+        first.kube.events.clear()
+        second = operator("default", identity="two", beside=first)
+        assert await look(second, seconds=2.5 * 3600) == 0
+        assert first.kube.reasons() == ["HandledByAnother"] * len(unended) * 3
+
+    scenario()
+
+
+async def of_a_policy(box: Sandbox) -> None:
+    box.work.memory = memory(state("sales.orders"))
+    box.kube.apply(ResourceKind.POLICY, policy_raw())
+    await box.start()
+
+
+async def of_a_pool(box: Sandbox) -> None:
+    enqueue(box, "orders")
+    await box.start()
+
+
+@pytest.mark.parametrize("create", [of_a_policy, of_a_pool])
+def test_what_an_operator_creates_is_its_own_before_its_first_look(create: Callable[[Sandbox], Any]) -> None:
+    """The second operator may see it first, and would hold it against its own metastore (H1)."""
+
+    @runs
+    async def scenario() -> None:
+        first = operator("default", config=with_pool())
+        await create(first)
+        (created,) = first.kube.all(ResourceKind.COMPACTION)
+        del created["status"]
+        second = operator("default", identity="two")
+        second.kube.apply(ResourceKind.COMPACTION, created)
+        assert await look(second) == 0
+        assert (second.work.calls, second.kube.reasons()) == ([], ["HandledByAnother"])
+        again = operator("default", beside=second)
+        await again.start()
+        assert again.compaction(created["metadata"]["name"])["operator"] == "one"
+
+    scenario()
+
+
+@runs
+async def test_the_annotation_gives_no_operator_a_namespace_that_it_does_not_serve() -> None:
+    """Users can write it: neither a failure nor an attempt may come of that."""
+    box = operator("other")
+    raw = compaction_raw()
+    raw["metadata"]["annotations"] = {ANNOTATION_OPERATOR: "one"}
+    box.kube.apply(ResourceKind.COMPACTION, raw)
+    assert await look(box, seconds=59) == 0
+
+
+@runs
+async def test_the_annotation_takes_nothing_from_the_operator_that_has_written() -> None:
+    """A user who names another one would hand it half of an attempt."""
+    first = operator("default")
+    await begun(first)
+    raw = first.kube.get(ResourceKind.COMPACTION, "nightly")
+    raw["metadata"]["annotations"] = {ANNOTATION_OPERATOR: "two"}
+    first.kube.apply(ResourceKind.COMPACTION, raw)
+    second = operator("default", identity="two", beside=first)
+    assert await look(second) == 0
+    first.kube.end_job(JOB, ok=True)
+    await first.run()
+    assert first.compaction()["operator"] == "one"
 
 
 @runs

@@ -1,8 +1,11 @@
 """The controller's HTTP server: metrics, and answers to questions about tables, as a client gets them."""
 
 import json
+import socket
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
@@ -10,12 +13,15 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from compaction_operator.api.config import UiSettings
 from compaction_operator.api.why import Explanation
+from compaction_operator.controller import web
 from compaction_operator.controller.kube.client import KubeError, Raw
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.page import Site, Unseen
 from compaction_operator.controller.policies import Question
-from compaction_operator.controller.web import Why, serve
+from compaction_operator.controller.web import Why, serve, serve_page
 from compaction_operator.policy.memory import Problem
 from tests.unit.controller.sandbox import NOON, Sandbox, compaction_raw, runs
 from tests.unit.controller.test_policies import CLEAN, change, created, end, memory, policy_raw, started, state
@@ -78,6 +84,81 @@ def test_metrics_are_served() -> None:
     metrics.errors.labels("lake", "look").inc()
     with served(nothing, metrics) as address, urlopen(f"{address}/metrics", timeout=10) as answer:
         assert 'compaction_operator_errors_total{operation="look",warehouse="lake"} 1.0' in answer.read().decode()
+
+
+@contextmanager
+def connections(address: str, count: int, *, send: bytes = b"") -> Iterator[list[socket.socket]]:
+    """Open connections that the server has accepted, in this order."""
+    with ExitStack() as stack:
+        host, _, port = address.rpartition("/")[2].partition(":")
+        made = [stack.enter_context(socket.create_connection((host, int(port)), timeout=10)) for _ in range(count)]
+        for one in made:
+            one.sendall(send)
+        yield made
+
+
+def test_connections_without_a_request_keep_no_scrape_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new one takes the place of the oldest, so a kubelet or Prometheus is answered, and threads stay few."""
+    monkeypatch.setattr(web, "CONNECTIONS", 3)
+    with served(nothing) as address, connections(address, 5) as silent:
+        for one in silent[:2]:
+            assert one.recv(1) == b""
+        with urlopen(f"{address}/metrics", timeout=10) as answer:
+            assert answer.status == 200
+        assert silent[2].recv(1) == b""
+        silent[4].sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert silent[4].recv(15) == b"HTTP/1.0 200 OK"
+
+
+def test_while_as_many_requests_as_fit_are_answered_another_one_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And each that ends gives its room back."""
+    monkeypatch.setattr(web, "CONNECTIONS", 2)
+    asked, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(question: Question) -> list[Explanation] | None:
+        asked.release()
+        assert go_on.wait(60)
+        return []
+
+    ask_why = b"GET /why?table=a.b HTTP/1.0\r\n\r\n"
+    with served(slow) as address, connections(address, 2, send=ask_why) as busy:
+        assert all(asked.acquire(timeout=60) for _ in busy)
+        with connections(address, 1) as (refused,):
+            assert refused.recv(1) == b""
+        go_on.set()
+        for one in busy:
+            with one.makefile("rb") as answer:
+                assert b" 200 " in answer.read()
+        assert ask(slow, table="a.b")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "hosts", "status"),
+    [
+        ("localhost", ["localhost"], 200),
+        ("LocalHost:8082", ["localhost"], 200),
+        ("[::1]:8082", ["::1"], 200),
+        ("page.example", ["localhost", "Page.example"], 200),
+        ("evil.example", [], 200),
+        ("evil.example", ["localhost"], 421),
+        ("localhost.evil.example:8082", ["localhost"], 421),
+        ("[", ["localhost"], 421),
+        ("", ["localhost"], 421),
+    ],
+)
+def test_the_page_answers_by_its_own_names_only(host: str, hosts: list[str], status: int) -> None:
+    """Else a page of another site, whose name leads to this address, could read what the browser gets (DNS rebinding)."""
+    config = UiSettings(hosts=tuple(hosts))
+    server = serve_page(0, Site(lambda: Unseen(standby=False), clock=lambda: NOON), hosts=config.hosts)
+    try:
+        connection = HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+        connection.request("GET", "/ui", headers={"Host": host})
+        answer = connection.getresponse()
+        assert (answer.status, b"ui.hosts" in answer.read()) == (302 if status == 200 else 421, status == 421)
+        connection.close()
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_a_port_that_is_taken_is_named() -> None:

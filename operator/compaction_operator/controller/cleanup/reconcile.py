@@ -31,9 +31,8 @@ class CleanupReconciler:
         cleanup = self._services.cache.cleanups.get(key)
         if cleanup is None or not self._services.ownership.has(cleanup):
             self._reader_watch.forget(key)
-            if cleanup is not None and not cleanup.ended:
-                self._services.leave(cleanup)
-            return None, False
+            left = None if cleanup is None or cleanup.ended else self._services.leave(cleanup)
+            return left, False
         observed = await self._observe(cleanup, failures)
         while True:
             decision = decide(cleanup, observed, settings=self._services.config.cleanup, now=self._services.clock())

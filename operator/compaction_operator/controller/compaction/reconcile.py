@@ -68,8 +68,9 @@ class CompactionReconciler:
         ownership = self._services.ownership
         if ownership.has(compaction):
             return await self._steps(compaction)
-        if not compaction.ended:
-            self._services.leave(compaction)
+        again = None if compaction.ended else self._services.leave(compaction)
+        if again is not None:
+            return again
         handled = compaction.meta.namespace in self._services.cache.handled
         decision = leave(compaction, ownership=ownership, handled=handled, now=self._services.clock())
         written = await self._cluster.write(compaction, decision.status, claim=False)

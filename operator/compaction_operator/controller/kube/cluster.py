@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from compaction_operator.api.cleanup import CompactionCleanupStatus
-from compaction_operator.api.compaction import TableCompactionStatus
+from compaction_operator.api.compaction import ANNOTATION_OPERATOR, TableCompactionStatus
 from compaction_operator.api.policy import CompactionPolicyStatus
 from compaction_operator.api.progress import Progress
 from compaction_operator.controller.kube.cache import Cache, Recent
@@ -140,7 +140,7 @@ class Cluster:
         self._clock = clock
         self._ticks = ticks
         self._identity = identity
-        self._told: Recent[str, bool] = Recent(REMEMBERED)
+        self._told: Recent[str, float] = Recent(REMEMBERED)
         self._jobs: Recent[tuple[str, str], tuple[JobView, float]] = Recent(REMEMBERED)
         self._reported: Recent[tuple[str, str], JobView] = Recent(REMEMBERED)
         self._progress: Recent[tuple[str, str], Progress] = Recent(REMEMBERED)
@@ -180,11 +180,15 @@ class Cluster:
             log.info("%s %s is taken over from the operator of namespace %s", old.kind, old.key, other)
         return status.model_copy(update={"operator": self._identity or other})
 
-    def tell_once(self, event: Event, about: Resource[Any, Any]) -> None:
-        """Post an event about a resource, unless this process has done so."""
-        if about.meta.uid not in self._told:
-            self._told[about.meta.uid] = True
-            self.emit([event], about.raw)
+    def remind(self, event: Event, about: Resource[Any, Any], *, every: float) -> float:
+        """Post an event about a resource, unless this process has done so lately; return the seconds to the next."""
+        now = self._ticks()
+        told = self._told.get(about.meta.uid)
+        if told is not None and now - told < every:
+            return told + every - now
+        self._told[about.meta.uid] = now
+        self.emit([event], about.raw)
+        return every
 
     async def job(self, namespace: str, name: str) -> JobView | None:
         """Return a Job, or None if the API server reports none: a cache alone cannot prove absence."""
@@ -216,12 +220,20 @@ class Cluster:
     async def create_compaction(self, manifest: Raw) -> None:
         """Create a TableCompaction; one of that name is the same decision's, from before a restart.
 
+        It names this operator, so that another one of its namespace leaves it alone, also before the first look.
         NB: the watch brings it into the cache: only then it is reconciled.
         """
         try:
-            await run_in(self._pool, self._kube.create_compaction, manifest)
+            await run_in(self._pool, self._kube.create_compaction, self._signed(manifest))
         except ResourceExistsError:
             log.info("compaction %s already exists", manifest["metadata"]["name"])
+
+    def _signed(self, manifest: Raw) -> Raw:
+        if not self._identity:
+            return manifest
+        metadata = manifest["metadata"]
+        annotations = {**metadata.get("annotations", {}), ANNOTATION_OPERATOR: self._identity}
+        return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
     async def find_compaction(self, namespace: str, name: str) -> Compaction | None:
         """Return a TableCompaction, or None if the API server reports none: a cache alone cannot prove absence."""

@@ -9,7 +9,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from compaction_operator import logs
 from compaction_operator.api.cleanup import CompactionCleanupSpec, CompactionCleanupStatus
-from compaction_operator.api.compaction import Format, TableCompactionSpec, TableCompactionStatus
+from compaction_operator.api.compaction import (
+    ANNOTATION_OPERATOR,
+    Format,
+    TableCompactionSpec,
+    TableCompactionStatus,
+)
 from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.kube.times import parse_time
@@ -97,6 +102,11 @@ class Resource(Generic[SpecT, StatusT]):
         return Key(self.kind, self.meta.namespace, self.meta.name)
 
     @property
+    def operator(self) -> str | None:
+        """The namespace of the operator that handles it, the first that wrote to it, if the resource says so."""
+        return self.status.operator
+
+    @property
     def subject(self) -> logs.Subject:
         """What log lines about it are about."""
         return self._subject()
@@ -141,6 +151,11 @@ class Compaction(TableResource[TableCompactionSpec, TableCompactionStatus]):
     def subject(self) -> logs.Subject:
         """What log lines about it are about: also its attempt, once there is one."""
         return self._subject(self.spec.table, self.status.attempt)
+
+    @property
+    def created_by(self) -> str | None:
+        """The namespace of the operator that created it, for a policy or a pool, as the annotation says."""
+        return (self.raw["metadata"].get("annotations") or {}).get(ANNOTATION_OPERATOR) or None
 
     @property
     def is_hudi(self) -> bool:
@@ -199,6 +214,11 @@ class Cleanup(TableResource[CompactionCleanupSpec, CompactionCleanupStatus]):
     def subject(self) -> logs.Subject:
         """What log lines about it are about: also the attempt that it is the journal of."""
         return self._subject(self.spec.table.ref(), self.spec.compaction.attempt)
+
+    @property
+    def operator(self) -> str | None:
+        """The operator that handles it: also before that operator's first look, whose driver wrote it."""
+        return self.spec.operator if self.status.operator is None else self.status.operator
 
     @property
     def settled(self) -> bool:
