@@ -8,6 +8,7 @@ and UnknownWarehouse, and the names of other exceptions.
     OperatorError
         AskError
             StandbyError
+        BusyError
         DamagedReceiptError (ValueError)
         FilterError (ValueError)
         HudiError                       UnsupportedTable

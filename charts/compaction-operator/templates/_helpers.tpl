@@ -41,6 +41,17 @@ What a schema cannot express, and would keep the controller from starting, fails
 {{- $_ := set $known .name true -}}
 {{- end -}}
 {{- end -}}
+{{- $taken := dict "8080" "the probes" -}}
+{{- range list (list "metrics" "the metrics" .Values.metrics) (list "ui" "the web page" (.Values.ui | default dict)) -}}
+{{- $server := last . -}}
+{{- $port := $server.port | toString -}}
+{{- if $server.enabled -}}
+{{- if hasKey $taken $port -}}
+{{- fail (printf "%s.port: %s is the port of %s, too; take another one" (first .) $port (get $taken $port)) -}}
+{{- end -}}
+{{- $_ := set $taken $port (index . 1) -}}
+{{- end -}}
+{{- end -}}
 {{- $profiles := list -}}
 {{- range .Values.profiles -}}
 {{- $own := dict "image" (include "compaction-operator.image" $) "imagePullPolicy" $.Values.image.pullPolicy -}}

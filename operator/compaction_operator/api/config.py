@@ -346,8 +346,10 @@ class OperatorConfig(Model):
     def _require_one_server_a_port(self) -> None:
         taken = {PROBES: "the probes"}
         for field, what, server in ("metrics", "the metrics", self.metrics), ("ui", "the web page", self.ui):
-            if server.enabled and server.port in taken:
-                raise ValueError(f"{field}.port: {server.port} is the port of {taken[server.port]}, too; take another one")
+            if not server.enabled:
+                continue
+            if other := taken.get(server.port):
+                raise ValueError(f"{field}.port: {server.port} is the port of {other}, too; take another one")
             taken[server.port] = what
 
     def volume_root(self, warehouse: Warehouse) -> str:

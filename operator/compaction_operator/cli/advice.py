@@ -135,8 +135,8 @@ POLICY: Mapping[str, str] = {
 UNSEEN = "check that the operator runs, and that a warehouse of its values lists the namespace"
 BY_THE_OPERATOR = "ask the administrator: the operator's value cleanup.suspend holds all deletion"
 HANDLED_BY_ANOTHER = (
-    "the operator of namespace {operator} handles this, not that of {asked}: ask there, by --operator; only if that one "
-    "was removed, list {operator} under takeOver in the values of the one that remains"
+    "the operator of namespace {operator} handles this, not that of {asked}: ask there, by --operator; only if that "
+    "one was removed, list {operator} under takeOver in the values of the one that remains"
 )
 UNKNOWN = "see docs/resources.md for this reason, and read the message"
 

@@ -1,7 +1,9 @@
 """Where the operator's configuration is: in a file, or in the controller's pod, in which a verb then runs."""
 
+import fcntl
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from compaction_operator.api.config import OperatorConfig, Warehouse
@@ -13,6 +15,10 @@ IN_POD = "/etc/compaction-operator/config.yaml"
 
 class NotRunInPodError(OperatorError):
     """A verb could not be run in the controller's pod."""
+
+
+class BusyError(OperatorError):
+    """Another verb runs in the controller's pod."""
 
 
 def local_file(given: str | None) -> Path | None:
@@ -27,6 +33,27 @@ def load(path: Path) -> OperatorConfig:
     from compaction_operator.controller.app import load_config  # noqa: PLC0415 - kopf is the controller's
 
     return load_config(path)
+
+
+@contextmanager
+def alone_in_pod(path: Path) -> Iterator[None]:
+    """Let one such verb at a time run in the controller's pod: it has the controller's memory limit.
+
+    `path` is the configuration that is used; one of another place, where the limit is another one, is no concern.
+    Raises BusyError if another one runs, and OSError. NB: a lock by `flock` ends with the process, however that ends.
+    """
+    if path != Path(IN_POD):
+        yield
+        return
+    with path.open("rb") as config:
+        try:
+            fcntl.flock(config, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BusyError(
+                "another doctor or plan runs in the controller's pod, whose memory is the controller's, too: "
+                "try again when it has ended, or run it elsewhere with --config"
+            ) from error
+        yield
 
 
 def chosen(config: OperatorConfig, name: str | None, path: Path) -> tuple[Warehouse, ...]:

@@ -10,7 +10,7 @@ import click
 from pydantic import TypeAdapter, ValidationError
 
 from compaction_operator.api.config import OperatorConfig
-from compaction_operator.cli.configured import NotRunInPodError, chosen, load, local_file, run_in_pod
+from compaction_operator.cli.configured import NotRunInPodError, alone_in_pod, chosen, load, local_file, run_in_pod
 from compaction_operator.cli.findings import Finding, Level, Report, Subject
 from compaction_operator.cli.options import context_option, operator_option, output_option, print_json
 
@@ -64,17 +64,21 @@ def summary(shown: Iterable[Finding]) -> str:
 
 
 def _here(path: Path, only: str | None, context: str | None) -> Iterator[Finding]:
-    """Yield the findings of this process. Raises ValueError, naming the file, for a configuration that is unusable."""
-    from compaction_operator.cli.metastore_checks import check_metastores  # noqa: PLC0415 - the metastore's client
-    from compaction_operator.cli.storage_checks import check_storage  # noqa: PLC0415 - the stores
-    from compaction_operator.controller.work import opener  # noqa: PLC0415 - kopf is the controller's
+    """Yield the findings of this process. Raises ValueError, naming the file, for a configuration that is unusable.
 
-    config = load(path)
-    warehouses = chosen(config, only, path)
-    for warehouse in warehouses:
-        yield from check_metastores(warehouse)
-        yield from check_storage(warehouse, opener(config, warehouse))
-    yield from _rights(config.model_copy(update={"warehouses": warehouses}), context)
+    Raises BusyError, before it loads anything large.
+    """
+    with alone_in_pod(path):
+        from compaction_operator.cli.metastore_checks import check_metastores  # noqa: PLC0415 - the metastore's client
+        from compaction_operator.cli.storage_checks import check_storage  # noqa: PLC0415 - the stores
+        from compaction_operator.controller.work import opener  # noqa: PLC0415 - kopf is the controller's
+
+        config = load(path)
+        warehouses = chosen(config, only, path)
+        for warehouse in warehouses:
+            yield from check_metastores(warehouse)
+            yield from check_storage(warehouse, opener(config, warehouse))
+        yield from _rights(config.model_copy(update={"warehouses": warehouses}), context)
 
 
 def _rights(config: OperatorConfig, context: str | None) -> Iterator[Finding]:

@@ -70,10 +70,17 @@ def _list(client: MetastoreClient) -> str:
 
 
 def _lock(client: MetastoreClient, database: str) -> str:
-    """Take and release a shared lock. NB: on a table that does not exist, for which no client waits."""
+    """Take and release a shared lock. NB: on a table that does not exist, for which no client waits.
+
+    It is released by what the metastore lists: the answer to the request may be lost, or the program interrupted.
+    """
     table = f"_compaction_probe_{uuid.uuid4().hex}"
-    lock = client.lock(LockWish(database=database, table=table, kind=LockKind.SHARED_READ, agent=AGENT))
-    client.unlock(lock.lock_id)
+    try:
+        client.lock(LockWish(database=database, table=table, kind=LockKind.SHARED_READ, agent=AGENT))
+    finally:
+        for lock in client.show_locks(database, table):
+            if lock.table == table:
+                client.unlock(lock.lock_id)
     return f"a shared lock in database {database}, which is released"
 
 

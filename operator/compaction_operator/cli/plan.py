@@ -16,7 +16,7 @@ from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import Warehouse
 from compaction_operator.api.model import format_size
 from compaction_operator.api.stores import STORES_VARIABLE
-from compaction_operator.cli.configured import chosen, load, local_file, run_in_pod
+from compaction_operator.cli.configured import alone_in_pod, chosen, load, local_file, run_in_pod
 from compaction_operator.cli.directories import directory_options, plan_json, plan_text, request_of
 from compaction_operator.cli.options import context_option, operator_option, print_json
 from compaction_operator.driver.offline import plan_directory
@@ -54,7 +54,8 @@ def plan(click_context: click.Context, /, table: str | None, **options: Any) -> 
     names = ("kind", "partitions", "warehouse", "output")
     asked = _Asked(table=_ref(table), task_memory=memory, **{name: options[name] for name in names})
     if local := local_file(options["config"]):
-        _plan_table(local, asked)
+        with alone_in_pod(local):
+            _plan_table(local, asked)
     else:
         sys.exit(run_in_pod(asked.again(), operator=options["operator"], context=options["context"]).returncode)
 

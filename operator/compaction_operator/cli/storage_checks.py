@@ -1,12 +1,16 @@
-"""Checks of a warehouse's folders: can each be listed, and written as publication needs it?"""
+"""Checks of a warehouse's folders: can each be listed, and written as publication needs it? Never inside of a table."""
 
 from collections.abc import Callable, Iterator
 
 from compaction_operator.api.config import Warehouse
-from compaction_operator.cli.findings import Finding, Report, Subject
+from compaction_operator.cli.findings import Finding, Level, Report, Subject
 from compaction_operator.storage import Storage, StorageError, probe_renames
 
 _RIGHTS = "give the operator's account the right to list, write and delete there, or correct the warehouse's stores"
+_BELOW = (
+    "nothing, if only Hive's user makes folders there and the operator's account may write the tables' own; otherwise "
+    f"{_RIGHTS}"
+)
 _UNFIT = "take another store: docs/storage.md says what a store must do"
 
 
@@ -26,13 +30,22 @@ def check_storage(warehouse: Warehouse, open_storage: Callable[[str], Storage]) 
 def _folder(
     report: Report, folder: str, open_storage: Callable[[str], Storage], *, made_later: bool = False
 ) -> Finding:
-    """Probe a folder; of one that the controller makes when it needs it, the parent."""
+    """Probe a folder; of one that the controller makes when it needs it, the parent.
+
+    NB: never a Hudi table's own: what lies in it that is not the table's may be taken for a partition.
+    """
+    listed = False
     try:
         storage = open_storage(folder)
         if made_later and not storage.exists(folder):
             folder = folder.rpartition("/")[0]
+        entries, listed = storage.list(folder), True
+        if ".hoodie" in (entry.name for entry in entries):
+            return report.ok(f"{folder} can be listed; it is a Hudi table, so nothing is written there for a check")
         why = storage.uploads.probe(folder) if storage.uploads else probe_renames(storage, folder)
     except StorageError as error:
+        if listed and error.denied and not made_later:
+            return report.found(Level.WARNING, f"{folder} can be listed, not written: {error}", _BELOW)
         return report.failed(f"{folder}: {error}", _RIGHTS)
     if why is not None:
         return report.failed(f"{folder} cannot be published to safely: {why}", _UNFIT)

@@ -46,7 +46,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         self._open: set[socket.socket] = set()
         super().__init__(*args, **options)
 
-    def verify_request(self, request: Any, client_address: Any) -> bool:
+    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - the library's
         """Return whether there is room for a connection, and take the room."""
         with self._lock:
             if len(self._open) >= CONNECTIONS:

@@ -18,12 +18,14 @@ class StorageError(OperatorError):
     """A path cannot be read or changed. The message names the path and the reason.
 
     `passing` means that a later call may succeed: the store did not answer, or answered that it cannot now, such as
-    without space. Whether the call was carried out is not known then.
+    without space. Whether the call was carried out is not known then. `denied` means that a file system does not let
+    this account do so there.
     """
 
-    def __init__(self, message: str, *, passing: bool = False) -> None:
+    def __init__(self, message: str, *, passing: bool = False, denied: bool = False) -> None:
         super().__init__(message)
         self.passing = passing
+        self.denied = denied
 
 
 def is_passing(error: BaseException | None) -> bool:

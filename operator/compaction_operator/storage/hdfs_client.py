@@ -205,7 +205,7 @@ class HdfsClient:
             message += self._identity()
         if (refused := reason.partition(":")[0] in _REFUSED) or _is_repeated(error):
             return _Passing(message, refused=refused)
-        return StorageError(message, passing=_passes(error))
+        return StorageError(message, passing=_passes(error), denied=reason.startswith("AccessControlException:"))
 
     def _identity(self) -> str:
         login = self._settings.kerberos if self._settings else None

@@ -190,7 +190,7 @@ def _errors_name(path: str) -> Iterator[None]:
     except FileExistsError as error:
         raise AlreadyExistsError(f"{path} exists already") from error
     except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}") from error
+        raise StorageError(f"{path}: {error.strerror}", denied=isinstance(error, PermissionError)) from error
 
 
 def _open_each(path: str) -> int:

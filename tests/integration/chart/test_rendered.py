@@ -191,6 +191,24 @@ def test_one_replica_has_no_budget_and_without_an_election_no_lease() -> None:
     assert configuration(objects).leader_election is None
 
 
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ("metrics.port=8080", "metrics.port: 8080 is the port of the probes, too"),
+        ("ui.port=8080,ui.enabled=true", "ui.port: 8080 is the port of the probes, too"),
+        ("ui.port=8081,ui.enabled=true", "ui.port: 8081 is the port of the metrics, too"),
+        ("ui.port=8080", None),
+        ("ui.port=8081,ui.enabled=true,metrics.enabled=false", None),
+    ],
+)
+def test_two_servers_at_one_port_are_refused(values: str, says: str | None) -> None:
+    """In the words of the operator, which would not start. A server that is off takes no port."""
+    command = [str(binaries() / "helm"), "template", RELEASE, str(CHART), "--set", values]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (says is None)
+    assert says is None or f"{says}; take another one" in done.stderr
+
+
 def test_two_replicas_need_a_lease() -> None:
     """Else both would act."""
     off = ("--set", "leaderElection.enabled=false")

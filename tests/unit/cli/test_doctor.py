@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from compaction_operator.api.config import Metastore, OperatorConfig, Receipts, Volume, Warehouse
+from compaction_operator.api.config import HudiSettings, Metastore, OperatorConfig, Receipts, Volume, Warehouse
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.cli import metastore_checks
-from compaction_operator.cli.configured import IN_POD
+from compaction_operator.cli.configured import IN_POD, alone_in_pod
 from compaction_operator.cli.findings import Finding, Level
 from compaction_operator.cli.metastore_checks import (
     BY_WRITE_ID,
@@ -25,9 +25,16 @@ from compaction_operator.cli.metastore_checks import (
 )
 from compaction_operator.cli.right_checks import EVERYWHERE, IN_EACH_NAMESPACE, Rule, of_the_lease
 from compaction_operator.cli.storage_checks import check_storage
-from compaction_operator.metastore import Generation, MetastoreClient, MetastoreError, MetastoreUnavailable
+from compaction_operator.metastore import (
+    Generation,
+    LockKind,
+    LockWish,
+    MetastoreClient,
+    MetastoreError,
+    MetastoreUnavailable,
+)
 from compaction_operator.metastore.initiator import CLEANER_ON, INITIATOR_ON
-from compaction_operator.storage import AlreadyExistsError, LocalStorage, StorageError, probe_renames
+from compaction_operator.storage import AlreadyExistsError, Entry, LocalStorage, StorageError, probe_renames
 from tests.support.metastore import FakeMetastore
 from tests.unit.cli.conftest import FakeApi, write_kubeconfig
 from tests.unit.test_cli import verb
@@ -63,6 +70,21 @@ def test_a_metastore_that_is_as_it_should_be_and_stays_so() -> None:
     ]
     assert [wish.database for wish in source.asked("lock")] == ["sales"]
     assert source.locks == ()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MetastoreError("its answer was lost")])
+def test_the_lock_is_released_whatever_happens(error: BaseException) -> None:
+    """Also without its id, which the metastore would have answered. Another client's lock stays."""
+    source = FakeMetastore(hive=HIVE4, settings=GOOD4)
+    other = source.lock(LockWish(database="default", table="t", kind=LockKind.SHARED_READ, agent="x"))
+
+    def fail(_: LockWish) -> None:
+        raise error
+
+    source.on("lock", fail, after=True)
+    with suppress(KeyboardInterrupt):
+        list(check_metastores(warehouse(), connected(source)))
+    assert [one.lock_id for one in source.locks] == [other.lock_id]
 
 
 def test_the_lock_is_not_taken_for_a_drivers() -> None:
@@ -190,6 +212,46 @@ def test_a_warehouse_without_any_folder_fails() -> None:
     assert levels(check_storage(bare, lambda _: LocalStorage())) == [FAILED]
 
 
+def test_nothing_is_written_into_a_hudi_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its base path may be configured itself. The table's readers and writers list it."""
+    table = tmp_path / "orders"
+    (table / ".hoodie").mkdir(parents=True)
+    monkeypatch.setattr(LocalStorage, "make_directory", lambda *_: pytest.fail("written"))
+    hudi = HudiSettings(options={}, locations=(str(table),))
+    *_, found = check_storage(warehouse(folder=str(table), hudi=hudi), lambda _: LocalStorage())
+    assert (found.level, "is a Hudi table, so nothing is written" in found.message) == (OK, True)
+    assert [path.name for path in table.iterdir()] == [".hoodie"]
+
+
+class Denying(LocalStorage):
+    """A store on which only Hive's user makes folders in the root of the warehouse."""
+
+    def make_directory(self, path: str) -> None:
+        raise StorageError(f"{path}: Permission denied", denied=True)
+
+
+def test_a_root_that_only_hives_user_may_write_is_a_warning(tmp_path: Path) -> None:
+    """The tables below may be the operator's to write: that is known of each table only."""
+    (found,) = check_storage(warehouse(folder=str(tmp_path)), lambda _: Denying())
+    assert (found.level, "can be listed, not written" in found.message) == (WARNING, True)
+    assert found.change.startswith("nothing, if only Hive's user makes folders there")
+    receipts = Receipts(location=f"{tmp_path}/receipts")
+    *_, last = check_storage(warehouse(folder=str(tmp_path), receipts=receipts), lambda _: Denying())
+    assert last.level is FAILED
+
+
+class Hidden(Denying):
+    """A store that does not even list its root."""
+
+    def list(self, path: str) -> list[Entry]:
+        raise StorageError(f"{path}: Permission denied", denied=True)
+
+
+def test_a_root_that_may_not_be_listed_fails(tmp_path: Path) -> None:
+    (found,) = check_storage(warehouse(folder=str(tmp_path)), lambda _: Hidden())
+    assert found.level is FAILED
+
+
 class Replacing(LocalStorage):
     """A store whose renames replace what is there."""
 
@@ -313,6 +375,16 @@ def test_what_cannot_be_checked_is_one_line(arguments: tuple[str, ...], says: st
     done = verb("doctor", *(str(config) if one == "CONFIG" else one for one in arguments))
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert says in done.stderr
+
+
+def test_one_at_a_time_runs_in_the_controllers_pod(config: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several would fill the memory that the controller has. Elsewhere it is not the controller's."""
+    for place, code, says in (config, 1, "another doctor or plan runs in the controller's pod"), ("/x", 0, ""):
+        monkeypatch.setattr("compaction_operator.cli.configured.IN_POD", str(place))
+        with alone_in_pod(config):
+            second = verb("doctor", "--config", str(config))
+        assert (second.returncode, says in second.stderr, len(second.stderr.splitlines())) == (code, True, code)
+        assert verb("doctor", "--config", str(config)).returncode == 0
 
 
 def fake_kubectl(folder: Path, answer: str, *, code: int = 0) -> Path:

@@ -13,7 +13,7 @@ import pytest
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import Metastore, OperatorConfig, Volume, Warehouse
 from compaction_operator.api.stores import STORES_VARIABLE
-from compaction_operator.cli.configured import IN_POD
+from compaction_operator.cli.configured import IN_POD, alone_in_pod
 from compaction_operator.driver.live import Question, plan_table
 from compaction_operator.metastore import (
     ORC_INPUT_FORMAT,
@@ -185,6 +185,16 @@ def test_what_cannot_be_planned_is_one_line(ask: Any, arguments: tuple[str, ...]
     done = ask(*arguments)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (code, "", 1)
     assert says in done.stderr
+
+
+def test_one_at_a_time_runs_in_the_controllers_pod(ask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tmp_path / "config.yaml"
+    monkeypatch.setattr("compaction_operator.cli.configured.IN_POD", str(config))
+    with alone_in_pod(config):
+        second = ask("sales.orders", "--type", "minor")
+    assert (second.returncode, second.stdout, len(second.stderr.splitlines())) == (1, "", 1)
+    assert "another doctor or plan runs" in second.stderr
+    assert ask("sales.orders", "--type", "minor").returncode == 0
 
 
 def test_neither_a_table_nor_a_directory_is_a_wrong_command_line() -> None:

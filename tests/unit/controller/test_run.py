@@ -101,18 +101,34 @@ def test_a_bad_file_is_one_line_and_code_two(
     assert named in said
 
 
-@pytest.mark.parametrize(("more", "ports"), [("", []), ("ui: {enabled: true, port: 9000}\n", [9000])])
+@pytest.mark.parametrize(
+    ("more", "ports"),
+    [("", []), ("ui: {enabled: true, port: 9000, hosts: [localhost]}\n", [(9000, ("localhost",))])],
+)
 def test_the_web_page_is_served_only_where_it_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, ports: list[int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, ports: list[tuple[int, tuple[str, ...]]]
 ) -> None:
-    served: list[int] = []
+    served: list[tuple[int, tuple[str, ...]]] = []
     monkeypatch.setattr(app, "connect", lambda **_: FakeKube())
     monkeypatch.setattr(app, "serve", lambda *_, **__: None)
     monkeypatch.setattr(app, "serve_probes", lambda *_: None)
-    monkeypatch.setattr(app, "serve_page", lambda port, _: served.append(port))
+    monkeypatch.setattr(app, "serve_page", lambda port, _, hosts: served.append((port, hosts)))
     _, pools = app._controller(load_config(write(tmp_path, GOOD + more)), None)
     pools.shut_down()
     assert served == ports
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("metrics: {port: 8080}", "metrics.port: 8080 is the port of the probes, too"),
+        ("ui: {enabled: true, port: 8080}", "ui.port: 8080 is the port of the probes, too"),
+        ("ui: {enabled: true, port: 8081}", "ui.port: 8081 is the port of the metrics, too"),
+    ],
+)
+def test_two_servers_at_one_port_are_refused(tmp_path: Path, more: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        load_config(write(tmp_path, GOOD + more))
 
 
 def test_a_lease_needs_a_namespace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -147,7 +147,7 @@ def test_while_as_many_requests_as_fit_are_answered_another_one_is_closed(monkey
     ],
 )
 def test_the_page_answers_by_its_own_names_only(host: str, hosts: list[str], status: int) -> None:
-    """Else a page of another site, whose name leads to this address, could read what the browser gets (DNS rebinding)."""
+    """Else a page of another site, whose name leads here, could read what the browser gets (DNS rebinding)."""
     config = UiSettings(hosts=tuple(hosts))
     server = serve_page(0, Site(lambda: Unseen(standby=False), clock=lambda: NOON), hosts=config.hosts)
     try:
