@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom argocd crds chart-readme krew lock
+.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom release-images test-supply argocd crds chart-readme krew lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -109,6 +109,12 @@ sandbox-image: venv ## Give the running sandbox the operator's image of the sour
 
 sbom: venv ## What the two images hold, as SPDX and CycloneDX, and under which licences: build/sbom (as root; builds syft once)
 	@sandbox/supply/sbom.sh
+
+release-images: venv ## Publish this commit's images to REGISTRY=HOST/PATH, signed and attested by COSIGN_KEY=FILE: docs/supply-chain.md (as root)
+	@COSIGN_KEY="$(COSIGN_KEY)" SOURCE="$(SOURCE)" BUILDER="$(BUILDER)" sandbox/supply/release.sh "$(REGISTRY)"
+
+test-supply: venv ## Signing, attestations and their verification against a local registry, offline (builds cosign once)
+	@.venv/bin/pytest tests/soak/supply.py -q $(ARGS)
 
 crds: ## Copy crds/ into the chart, which Argo CD reads from git
 	@cp crds/compaction.dev_*.yaml charts/compaction-operator/files/crds/

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# program.sh FOLDER: builds the Go program that is the tool of sandbox/FOLDER's go.mod (s3/minio, s3/versitygw, supply/syft) once,
+# program.sh FOLDER: builds the Go program that is the tool of sandbox/FOLDER's go.mod (s3/minio, supply/cosign, …) once,
 # into the user's cache, from the modules that go.mod and go.sum pin. Prints the folder that holds the program. Needs Go.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR

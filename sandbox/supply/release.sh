@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# release.sh REGISTRY: publishes this commit's two images as REGISTRY/NAME:VERSION, with what publish.sh attests, and writes their
+# digests to build/release/images.txt. The environment's SOURCE is where the commit can be had; by default the remote `origin`.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/../env.sh"
+cd "$ROOT"
+
+registry=${1:-}
+[ -n "$registry" ] || fail "REGISTRY is not set: make release-images REGISTRY=HOST/PATH"
+[ -n "${COSIGN_KEY:-}" ] || fail "COSIGN_KEY is not set: give the file of the private key, or its URI in a KMS"
+[ -z "$(git status --porcelain)" ] || fail "this clone has changes: the provenance names a commit, so commit or remove them first"
+source=${SOURCE:-$(git remote get-url origin 2> /dev/null || true)}
+[ -n "$source" ] || fail "SOURCE is not set, and there is no remote origin: give the URL where this commit can be had"
+revision=$(git rev-parse HEAD)
+version=$(awk '$1 == "appVersion:" { print $2 }' charts/compaction-operator/Chart.yaml | tr -d '"')
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+publish() { # NAME IMAGE
+  mkdir "$work/$1"
+  "$HOST_PYTHON" "$CLUSTER/oci_archive.py" "$CACHE/images/oci" "$2" /dev/null | tar -x -C "$work/$1"
+  "$HOST_PYTHON" sandbox/supply/provenance.py "$1" "$source" "$revision" "$version" > "build/sbom/$1.provenance.json"
+  sandbox/supply/publish.sh "$work/$1" "$registry/$1" "$version" "build/sbom/$1" >> "$work/images.txt"
+  rm -r "${work:?}/$1"
+}
+
+sandbox/supply/sbom.sh > /dev/null
+step "publish the operator's image" publish compaction-operator "$("$CLUSTER/images.sh" name operator)"
+step "publish the controller's image" publish compaction-operator-controller "$("$CLUSTER/images.sh" name controller)"
+mkdir -p build/release
+mv "$work/images.txt" build/release/images.txt
+cat build/release/images.txt
