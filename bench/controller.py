@@ -4,7 +4,9 @@ The real controller, pinned to one core, on a real etcd and API server without a
 once (`bench/instant.py`), so what is measured is the controller and the API server. Rates: so many TableCompactions of
 different tables, with no limit in effect and with the default `maxConcurrentJobs` of 10, from the first Job to the last
 end. CPU: with the default limit and so many compactions that wait, the controller's CPU time for each of the next ones
-that end. The result is `bench/out/controller.json`; the exit code is 1 when a target is missed.
+that end. Requests: how many of the controller's requests the API server's audit log has for each of these compactions,
+from the controller's start to the last end. The result is `bench/out/controller.json`; the exit code is 1 when a target
+is missed.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,7 +28,7 @@ import yaml
 from sandbox.harness.ports import free_ports
 from sandbox.harness.settings import WAREHOUSE
 from sandbox.plane.control import ControlPlane
-from sandbox.plane.install import NAMESPACE, Installed, install
+from sandbox.plane.install import CONTROLLER_ACCOUNT, NAMESPACE, SYSTEM_NAMESPACE, Installed, install
 from sandbox.plane.mirror import Mirror, Raw
 from sandbox.plane.processes import Launch, PythonProcess, inherited
 
@@ -34,8 +37,9 @@ from compaction_operator.api import compaction as api
 from compaction_operator.api.model import GROUP, VERSION
 
 RESULT = Path(__file__).parent / "out" / "controller.json"
-TARGETS = {"jobs_per_minute": 1000.0, "jobs_per_minute_capped": 600.0, "cpu_growth": 1.25}
+TARGETS = {"jobs_per_minute": 1000.0, "jobs_per_minute_capped": 600.0, "cpu_growth": 1.25, "requests_each": 12.0}
 """`cpu_growth`: CPU for each compaction at the longest queue, against the shortest."""
+ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}"
 CAP = 10
 NO_CAP = 1_000_000
 JOBS = 500
@@ -52,6 +56,7 @@ class Bench:
     def __init__(self, folder: Path, control: ControlPlane, installed: Installed) -> None:
         self._folder = folder
         self._port = control.port
+        self._audit_log = control.audit_log
         self._installed = installed
         self._client = control.client()
         self._client.configuration.connection_pool_maxsize = CREATORS
@@ -103,6 +108,11 @@ class Bench:
         finally:
             process.kill()
 
+    def requests(self) -> Counter[str]:
+        """Return how many requests the controller has made so far, by verb and resource."""
+        with self._audit_log.open(encoding="utf-8") as log:
+            return Counter(map(request_of, filter(str.strip, log)))
+
     def wait(self, reached: Any, what: str) -> None:
         """Wait until that is so."""
         self.mirror.wait(reached, timeout=PATIENCE, what=what)
@@ -124,13 +134,26 @@ class Bench:
             self.queued += phase == "Queued"
 
 
-def rate(bench: Bench, *, cap: int, number: int) -> dict[str, float]:
-    """Return the Jobs a minute of so many compactions, and the controller's CPU for each."""
+def rate(bench: Bench, *, cap: int, number: int) -> dict[str, Any]:
+    """Return the Jobs a minute of so many compactions, and the controller's CPU and requests for each."""
     bench.create(number)
     bench.drivers.hold()
+    before = bench.requests()
     with bench.running(cap) as process:
         bench.wait(lambda: bench.drivers.started, "the first Job")
-        return _until(bench, process, number)
+        found = _until(bench, process, number)
+        made = bench.requests() - before
+    each = {what: round(count / number, 2) for what, count in made.most_common()}
+    return {**found, "requests_each": round(made.total() / number, 2), "requests": each}
+
+
+def request_of(line: str) -> str:
+    """Return what a line of the audit log is about: a verb and a resource, such as `update tablecompactions/status`."""
+    event = json.loads(line)
+    what = event.get("objectRef")
+    if what is None:
+        return f"{event['verb']} {event['requestURI']}"
+    return f"{event['verb']} {'/'.join(what[name] for name in ('resource', 'subresource') if name in what)}"
 
 
 def cost(bench: Bench, *, length: int) -> dict[str, float]:
@@ -185,6 +208,11 @@ def misses(found: Sequence[dict[str, Any]]) -> list[str]:
         missed.append(f"{rates[None]} Jobs a minute without a limit")
     if rates[CAP] < TARGETS["jobs_per_minute_capped"]:
         missed.append(f"{rates[CAP]} Jobs a minute, {CAP} at a time")
+    missed += [
+        f"{one['requests_each']} requests for each compaction"
+        for one in found
+        if one["measure"] == "rate" and one["requests_each"] > TARGETS["requests_each"]
+    ]
     if costs[-1] > TARGETS["cpu_growth"] * costs[0]:
         missed.append(f"CPU for each grows from {costs[0]} to {costs[-1]} ms with the queue")
     return missed
@@ -195,7 +223,7 @@ def _bench() -> Iterator[Bench]:
     with tempfile.TemporaryDirectory(prefix="bench-controller-") as name:
         folder = Path(name)
         # Without the job controller: the benchmark's drivers write the status of Jobs.
-        control = ControlPlane(folder / "control", controllers=())
+        control = ControlPlane(folder / "control", controllers=(), audited=ACCOUNT)
         try:
             control.launch()
             control.await_ready()

@@ -36,10 +36,15 @@ def binaries() -> Path:
 
 
 class ControlPlane:
-    """Its certificates, data and logs lie in `folder`; it ends with `stop` or with the thread that started it."""
+    """Its certificates, data and logs lie in `folder`; it ends with `stop` or with the thread that started it.
 
-    def __init__(self, folder: Path, *, controllers: Sequence[str] = CONTROLLERS) -> None:
+    `audited` is a user whose requests are logged in `audit_log`, one JSON object a line.
+    """
+
+    def __init__(self, folder: Path, *, controllers: Sequence[str] = CONTROLLERS, audited: str | None = None) -> None:
         self._folder = folder
+        self._audited = audited
+        self.audit_log = folder / "audit.log"
         self._controllers = controllers
         self._state = folder / "compaction-operator" / "state"
         self._keys = self._state / "pki"
@@ -156,7 +161,18 @@ class ControlPlane:
             f"--service-account-issuer={ISSUER}",
             f"--service-account-key-file={self._keys}/service-accounts.pub",
             f"--service-account-signing-key-file={self._keys}/service-accounts.key",
+            *self._audit(),
         )
+
+    def _audit(self) -> Sequence[str]:
+        if self._audited is None:
+            return ()
+        policy = self._folder / "audit-policy.json"
+        begun = ["RequestReceived", "ResponseStarted", "Panic"]
+        rule = {"level": "Metadata", "users": [self._audited], "omitStages": begun}
+        head = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
+        policy.write_text(json.dumps({**head, "rules": [rule, {"level": "None"}]}))
+        return f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}"
 
     def _start_controllers(self) -> None:
         self._start(

@@ -20,7 +20,7 @@ def move_in(launch: Launch) -> None:
     incluster.SERVICE_TOKEN_FILENAME = str(launch.secrets / "token")
     incluster.SERVICE_CERT_FILENAME = str(launch.secrets / "ca.crt")
     driver.TERMINATION_MESSAGE_PATH = str(launch.termination_message)  # type: ignore[attr-defined]
-    controller.PROBES = launch.port
+    controller.PROBES = launch.port  # type: ignore[attr-defined]
     kube.OWN_NAMESPACE = launch.secrets / "namespace"
     placement.LOCAL_SECONDS = -1.0 if launch.environment.get(SPARK_VARIABLE) == "yes" else math.inf
 

@@ -14,6 +14,9 @@ source=${SOURCE:-$(git remote get-url origin 2> /dev/null || true)}
 [ -n "$source" ] || fail "SOURCE is not set, and there is no remote origin: give the URL where this commit can be had"
 revision=$(git rev-parse HEAD)
 version=$(awk '$1 == "appVersion:" { print $2 }' charts/compaction-operator/Chart.yaml | tr -d '"')
+# NB: named once: sources may be edited meanwhile.
+SANDBOX_IMAGE=$("$CLUSTER/images.sh" name operator)
+export SANDBOX_IMAGE
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

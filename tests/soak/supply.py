@@ -40,12 +40,12 @@ class Registry:
     cosign: str = field(default_factory=lambda: program("cosign"))
     crane: str = field(default_factory=lambda: program("crane"))
 
-    def run(self, *command: str, cwd: Path | None = None, **environment: str) -> DONE:
+    def run(self, *command: str, **environment: str) -> DONE:
         """Run a command whose only network is the registry's."""
         nowhere = dict.fromkeys(("https_proxy", "HTTPS_PROXY"), "http://127.0.0.1:9")
         settings = {**os.environ, "TUF_ROOT": str(self.home / "tuf"), "COSIGN_PASSWORD": PASSWORD, **nowhere}
         return subprocess.run(
-            command, env={**settings, **environment}, cwd=cwd or self.home, capture_output=True, text=True, check=False
+            command, env={**settings, **environment}, cwd=self.home, capture_output=True, text=True, check=False
         )
 
     def publish(self, layout: Path, documents: Path, *, repository: str = "images/operator", **given: str) -> DONE:

@@ -20,11 +20,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 
 {{- define "compaction-operator.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- include "compaction-operator.named" (dict "image" .Values.image "context" .) -}}
 {{- end -}}
 
 {{- define "compaction-operator.controllerImage" -}}
-{{ (.Values.controllerImage | default dict).repository | default .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- $own := .Values.controllerImage | default dict -}}
+{{- include "compaction-operator.named" (dict "image" (ternary $own .Values.image (not (empty $own.repository))) "context" .) -}}
+{{- end -}}
+
+{{/*
+An image with the tag of both, and its own digest if there is one: then nodes take the digest.
+*/}}
+{{- define "compaction-operator.named" -}}
+{{ .image.repository }}:{{ .context.Values.image.tag | default .context.Chart.AppVersion }}{{ with .image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{/*

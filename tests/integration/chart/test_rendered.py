@@ -191,6 +191,26 @@ def test_one_replica_has_no_budget_and_without_an_election_no_lease() -> None:
     assert configuration(objects).leader_election is None
 
 
+def images(**given: Any) -> tuple[str, str]:
+    """Return the controller's image and that of the Jobs."""
+    objects = rendered(given)
+    (deployment,) = [one for (kind, *_), one in objects.items() if kind == "Deployment"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    return container["image"], configuration(objects).profiles[0].image
+
+
+def test_a_digest_is_part_of_its_own_image() -> None:
+    """The two have one tag, and different digests."""
+    one, two = (f"sha256:{digit * 64}" for digit in "12")
+    tagged = {"repository": "a/op", "tag": "1"}
+    assert images(image=tagged) == ("a/op:1",) * 2
+    assert images(image={**tagged, "digest": one}) == (f"a/op:1@{one}",) * 2
+    small = {"repository": "a/small"}
+    assert images(image={**tagged, "digest": one}, controllerImage=small) == ("a/small:1", f"a/op:1@{one}")
+    both = images(image={**tagged, "digest": one}, controllerImage={**small, "digest": two})
+    assert both == (f"a/small:1@{two}", f"a/op:1@{one}")
+
+
 @pytest.mark.parametrize(
     ("values", "says"),
     [
