@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from compaction_operator.cli.right_checks import EVERYWHERE, IN_EACH_NAMESPACE, 
 from compaction_operator.cli.storage_checks import check_storage
 from compaction_operator.metastore import (
     Generation,
-    LockKind,
     LockWish,
     MetastoreClient,
     MetastoreError,
@@ -37,6 +37,7 @@ from compaction_operator.metastore.initiator import CLEANER_ON, INITIATOR_ON
 from compaction_operator.storage import AlreadyExistsError, Entry, LocalStorage, StorageError, probe_renames
 from tests.support.metastore import FakeMetastore
 from tests.unit.cli.conftest import FakeApi, write_kubeconfig
+from tests.unit.controller.sandbox import reader
 from tests.unit.test_cli import verb
 
 ROOT = Path(__file__).parents[3]
@@ -76,7 +77,8 @@ def test_a_metastore_that_is_as_it_should_be_and_stays_so() -> None:
 def test_the_lock_is_released_whatever_happens(error: BaseException) -> None:
     """Also without its id, which the metastore would have answered. Another client's lock stays."""
     source = FakeMetastore(hive=HIVE4, settings=GOOD4)
-    other = source.lock(LockWish(database="default", table="t", kind=LockKind.SHARED_READ, agent="x"))
+    other = replace(reader(), database="default", table=None)  # on the whole database
+    source.locks = (other,)
 
     def fail(_: LockWish) -> None:
         raise error
@@ -84,7 +86,7 @@ def test_the_lock_is_released_whatever_happens(error: BaseException) -> None:
     source.on("lock", fail, after=True)
     with suppress(KeyboardInterrupt):
         list(check_metastores(warehouse(), connected(source)))
-    assert [one.lock_id for one in source.locks] == [other.lock_id]
+    assert source.locks == (other,)
 
 
 def test_the_lock_is_not_taken_for_a_drivers() -> None:
