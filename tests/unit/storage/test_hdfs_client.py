@@ -207,6 +207,13 @@ def test_a_fault_that_lasts_is_not_said_to_pass(error: BaseException, monkeypatc
     assert not _raised(error, monkeypatch).passing
 
 
+def test_what_the_account_may_not_do_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    denied = _answered("org.apache.hadoop.security.AccessControlException", "Permission denied: user=alice")
+    assert _raised(denied, monkeypatch).denied
+    snapshot = _answered("org.apache.hadoop.hdfs.protocol.SnapshotAccessControlException", "Modification on a snapshot")
+    assert not _raised(snapshot, monkeypatch).denied
+
+
 def test_a_configuration_or_keytab_that_is_being_replaced_may_be_there_later(tmp_path: Path) -> None:
     login = KerberosLogin(client_principal="alice", keytab=str(tmp_path / "keytab"))
     settings = Hdfs(config_map="hadoop", mount_path=str(tmp_path), kerberos=login)

@@ -255,8 +255,9 @@ def test_another_error_of_the_system_names_the_place(table: Path, monkeypatch: p
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(os, "unlink", refuse)
-    with pytest.raises(StorageError, match=r"delta_0000001_0000001_0000: Permission denied"):
+    with pytest.raises(StorageError, match=r"delta_0000001_0000001_0000: Permission denied") as raised:
         LocalStorage().delete_tree(str(_delta(table)))
+    assert raised.value.denied
 
 
 def test_publishing_makes_all_of_a_tree_durable_before_its_name(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
