@@ -15,8 +15,8 @@ from bench.policy.state import State
 ALL = (FIXED, THRESHOLDS, GAIN, WEIGHTED)
 MAX_DELAY = "168h"
 MAX_DELAY_TICKS = 7 * TICKS_A_DAY
-SPEC: dict[str, Any] = {"maxDelay": MAX_DELAY, "minInterval": "10m"}
-"""What the policies have in their spec beside slots and budget."""
+SPEC: dict[str, Any] = {"maxDelay": MAX_DELAY, "minInterval": "0s"}
+"""What the policies have in their spec beside slots and budget. The oracles have no least interval either."""
 UNLIMITED = 10.0**18
 COARSE = 4.0
 """Owners know how often a table is read to a power of this."""

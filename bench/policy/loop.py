@@ -1,6 +1,5 @@
 """The clock: each tick brings writes, ends compactions and lets an arm decide; all is counted on the way."""
 
-import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -114,9 +113,15 @@ def play(fleet: Fleet, state: State, arm: Arm) -> Played:
 def begin(fleet: Fleet, state: State, start: Start, tick: int) -> Run:
     """Let a compaction begin: it reads what is there now."""
     size = float(state.cost(start.partitions, start.type).sum())
-    ticks = math.ceil((OVERHEAD_S + size / BYTES_A_SECOND) / TICK.total_seconds())
+    ends = tick + int(ticks_of(np.array(size)))
     fails = bool(fleet.failing[tick // TICKS_A_DAY, start.table])
-    return Run(start, tick, tick + ticks, fails, state.content(start.partitions), size)
+    return Run(start, tick, ends, fails, state.content(start.partitions), size)
+
+
+def ticks_of(size: Floats) -> Ints:
+    """Return how long compactions take that read so many bytes."""
+    found: Ints = np.ceil((OVERHEAD_S + size / BYTES_A_SECOND) / TICK.total_seconds()).astype(np.int64)
+    return found
 
 
 def end(state: State, run: Run) -> Ints:

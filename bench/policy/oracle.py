@@ -15,8 +15,8 @@ There are two oracles:
   choice among the schedules costs less. (A budget for each day is less than a budget for any 24 hours.)
 - The other may spend the budget of all days on any of them, and no table has to be compacted in time.
 
-Both are favoured in what is hard for all others: their compactions take no time, need no slot and fail only with tables
-on which all others fail.
+Their compactions begin with a write, and take as long as those of all others. Both oracles are still favoured: they
+need no slot, and what fails costs them nothing.
 """
 
 from dataclasses import dataclass, field, replace
@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.policy.fleet import DELETED, MIB, REPLACED, TICKS_A_DAY, Bools, Fleet, Floats, Ints
+from bench.policy.loop import ticks_of
 
 ROUNDS = 100
 """How often the prices of the days are set again."""
@@ -212,9 +213,9 @@ class _Trial:
         loose, _, settles = SCHEDULES.T
         wanted = (self.loose[top] >= loose) | (last[:, None] & (settles > 0))
         row, column = np.nonzero(wanted & ~stream.fails[place][:, None])
-        merged = np.zeros((active, len(SCHEDULES)), bool)
-        merged[row, column] = self._merge(row, column, tick[row])
         read = np.repeat(tick[:, None], len(SCHEDULES), axis=1)
+        merged = np.zeros((active, len(SCHEDULES)), bool)
+        merged[row, column] = self._merge(row, column, read, stream.until[place])
         if self.max_delay is not None:
             over = self._exceeds(*_everywhere(read))
             self.due[top] = np.where(over, np.where(merged, read, np.minimum(self.due[top], read)), np.inf)
@@ -233,27 +234,34 @@ class _Trial:
         top = slice(0, len(read))
         while True:
             at = np.minimum(self.due[top], self.old[top]) + max_delay
-            row, column = np.nonzero(at < until[:, None])
+            row, column = np.nonzero(np.maximum(at, read) < until[:, None])
             if not len(row):
                 return
             tick = np.maximum(at[row, column], read[row, column]).astype(np.int64)
             self._read(row, column, read[row, column], tick)
             read[row, column] = tick
             works = ~self.fleet.failing[tick // TICKS_A_DAY, self.fleet.partitions.table[self.where[row]]]
-            self._merge(row[works], column[works], tick[works], must=True)
+            self._merge(row[works], column[works], read, until, must=True)
             self.due[row, column] = np.where(self._exceeds(row, column), tick, np.inf)
             self.old[row, column] = np.where(self.old[row, column] <= tick, tick, self.old[row, column])
 
-    def _merge(self, row: Ints, column: Ints, tick: Ints, *, must: bool = False) -> Bools:
-        """Merge partitions as their schedules do; return which are. What `must` be gets a major one if nothing else."""
-        rows, base = self.rows[row, column], self.base[row, column]
+    def _merge(self, row: Ints, column: Ints, read: Ints, until: Ints, *, must: bool = False) -> Bools:
+        """Merge partitions as their schedules do; return which are. What `must` be gets a major one if nothing else.
+
+        A compaction begins at `read`, up to which all queries are counted. Those that come before it ends, or before
+        the next write, are counted here.
+        """
+        tick, rows, base = read[row, column], self.rows[row, column], self.base[row, column]
         size, grown = rows * (1 + self.deleted[row]), SCHEDULES[column, 1]
         major = (size > np.where(np.isinf(grown), 0, grown) * base) & ~(np.isinf(grown) & (base > 0))
         minor = ~major & (self.loose[row, column] + self.merged[row, column] > 1)
         if must:
             minor &= self.old[row, column] > tick
             major = ~minor
-        np.add.at(self.bytes, (tick // TICKS_A_DAY, row, column), np.where(major | minor, size, 0) + major * base)
+        taken = np.where(major | minor, size, 0) + major * base
+        np.add.at(self.bytes, (tick // TICKS_A_DAY, row, column), taken)
+        read[row, column] = np.where(major | minor, np.minimum(tick + ticks_of(taken), until[row]), tick)
+        self._read(row, column, tick, read[row, column])
         self.base[row, column] += major * rows * self.kept[row]
         files = self.base_files[row, column]
         self.base_files[row, column] = np.where(major, np.maximum(files, self.spread[row]), files)
