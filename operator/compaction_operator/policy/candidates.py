@@ -28,16 +28,18 @@ MAX_PARTITIONS = 500
 MAX_CHARACTERS = 16_384
 """Limits of a TableCompaction. What exceeds them comes with the table's next compaction."""
 DELETE_UNIT = 1024**2
-COST_UNIT = 16 * 1024**2
+COST_UNIT = 4 * 1024**2
 SOON = 3.0
 """Hours to come that count beside those that have passed: readers gain from then on, and a large gain need not wait."""
 PRESSING = 0.9
 """Share of `max_delay` after which a due table goes before those with a higher score, within the budget."""
+QUIET = 3.0
+"""Hours to come for each hour without a write: what has been quiet for long stays so, and readers gain for longer."""
 URGENT = 3
 """How steeply a score rises on the way there."""
 SMALL = 1 / 48
 """Share of a budget above which a partition is less urgent: large ones keep all others waiting, so few go early."""
-AS_GOOD = 0.5
+AS_GOOD = 0.25
 """With the best partition of a table go those with at least this share of its score."""
 
 
@@ -53,8 +55,8 @@ class Part:
 
     `files_saved` is how many files less a reader opens afterwards, `bytes` what the compaction reads at most.
     `due` is whether a threshold is exceeded, and `due_since` since when, now if none is. `hours` is for how long
-    readers have been without the compaction, and `SOON`. `reason` is why it is compacted, and `urgency` what its
-    score is multiplied by, as it has to start within `max_delay`.
+    readers have been without the compaction and, by `SOON` and `QUIET`, will gain by it. `reason` is why it is
+    compacted, and `urgency` what its score is multiplied by, as it has to start within `max_delay`.
     """
 
     spec: str
@@ -88,7 +90,8 @@ class Candidate:
     """A compaction that would help. `seen` is a hash of all that decides what it finds.
 
     `hudi` are the options for a Hudi table. `weight` is how often the table is read, compared with others. `later` are
-    partitions that need such a compaction and do not go with these: they follow with another one.
+    partitions that need such a compaction and do not go with these: they follow with another one. `failures` of the
+    same table and type in a row came before it.
     """
 
     table: str
@@ -98,6 +101,7 @@ class Candidate:
     hudi: HudiOptions | None = None
     weight: float = 1.0
     later: tuple[Part, ...] = ()
+    failures: int = 0
 
     @property
     def reason(self) -> str:
@@ -121,8 +125,11 @@ class Candidate:
 
     @property
     def cost(self) -> float:
-        """What the compaction costs, in `COST_UNIT`s; one is for the start of its Job."""
-        return 1 + self.bytes / COST_UNIT
+        """What the compaction costs, in `COST_UNIT`s; one is for the start of its Job. Each failure doubles it.
+
+        What has failed will probably fail again, and what that takes is lost for the others.
+        """
+        return (1 + self.bytes / COST_UNIT) * 2.0 ** min(self.failures, 32)
 
     @property
     def due(self) -> bool:
@@ -244,7 +251,7 @@ def _aborted_alone(found: Measure) -> Measure:
 
 def _part(one: PartitionState, type_: CompactionType, wait: _Wait, needed: Due | None) -> Part:
     files, deletes, size = gain(one.measure, type_)
-    hours = SOON + one.loose_for(type_, wait.now) / HOUR
+    hours = SOON + (one.loose_for(type_, wait.now) + QUIET * one.quiet_for(wait.now)) / HOUR
     if needed is None:
         return Part(wait.spec, files, deletes, size, wait.now, hours, due=False, reason=BELOW)
     return Part(wait.spec, files, deletes, size, wait.since, hours, True, needed.reason, wait.urgency(size))

@@ -14,6 +14,11 @@ from compaction_operator.policy.candidates import Candidate, Part
 from compaction_operator.policy.ranking import pressing, score
 
 BACK_OFF_CAP = timedelta(days=1)
+"""The longest pause after failures, unless `min_interval` is longer."""
+CHEAP_CAP = timedelta(hours=2)
+"""By gain, that of what is small beside the budget: the others go before it as well, as failures make it cost more."""
+LOST = 1 / 12
+"""Share of a day's budget that the failing compactions of one table and type may take at most, by gain."""
 CORE_HOUR = 3_600_000
 """CPU milliseconds."""
 DEFAULT_RATE = 50 / 2**20
@@ -293,12 +298,14 @@ def _own_hold(one: Candidate, standing: Standing, spec: CompactionPolicySpec, no
 def untried(candidate: Candidate, past: Sequence[Past]) -> Iterator[Candidate]:
     """Yield a candidate without the partitions whose last compaction found nothing to merge, and one with these alone.
 
-    Nothing that decides has changed since: only the others can gain. `past` is as for `rest`.
+    Nothing that decides has changed since: only the others can gain. Both know how often such compactions failed.
+    `past` is as for `rest`.
     """
+    failed = failures(past, candidate.type)
     nothing = {part.spec for part in candidate.parts if fruitless(past, candidate, part)}
     for tried in (False, True):
         if parts := tuple(part for part in candidate.parts if (part.spec in nothing) is tried):
-            yield replace(candidate, parts=parts)
+            yield replace(candidate, parts=parts, failures=failed)
 
 
 def fruitless(past: Sequence[Past], of: Candidate, part: Part) -> Past | None:
@@ -319,7 +326,7 @@ def rest(past: Sequence[Past], type_: CompactionType, spec: CompactionPolicySpec
         return None
     last, pause = same[-1], timedelta(seconds=spec.min_interval)
     if last.outcome is Outcome.FAILED:
-        return Hold.BACKING_OFF, last.ended + _back_off(failures(past, type_), pause)
+        return Hold.BACKING_OFF, last.ended + _back_off(failures(past, type_), pause, cap=_longest(last, spec))
     return Hold.MIN_INTERVAL, last.ended + pause
 
 
@@ -338,10 +345,17 @@ def _of_type(past: Sequence[Past], type_: CompactionType) -> list[Past]:
     return [one for one in past if one.type is type_]
 
 
-def _back_off(failures: int, pause: timedelta) -> timedelta:
-    """Return the pause after failures in a row: it doubles with each, up to a day, or `min_interval` if longer."""
+def _back_off(failures: int, pause: timedelta, *, cap: timedelta) -> timedelta:
+    """Return the pause after failures in a row: it doubles with each, up to `cap`, or `min_interval` if longer."""
     base = max(pause, timedelta(minutes=1)).total_seconds()
-    return timedelta(seconds=backed_off(base, failures, cap=max(BACK_OFF_CAP.total_seconds(), base)))
+    return timedelta(seconds=backed_off(base, failures, cap=max(cap.total_seconds(), base)))
+
+
+def _longest(failed: Past, spec: CompactionPolicySpec) -> timedelta:
+    """Return the longest pause after a failure: by gain, the time in which the budget pays for it `1 / LOST` times."""
+    if spec.strategy is not Strategy.GAIN or not spec.bytes_per_window:
+        return BACK_OFF_CAP
+    return max(CHEAP_CAP, BACK_OFF_CAP * min(1.0, failed.bytes / (LOST * spec.bytes_per_window)))
 
 
 def _within(parts: Iterable[Part], left: float, late: datetime) -> Iterator[Part]:

@@ -17,7 +17,7 @@ class PartitionState:
 
     `aborted_since` is when its aborted writes were first seen. `minor_since` and `major_since` are since when it has
     been seen with deltas and without a new compaction of either type; a major compaction begins both. Of a Hudi table
-    these are log compactions and compactions.
+    these are log compactions and compactions. `changed` is when a look last found it different.
     """
 
     name: str
@@ -26,6 +26,7 @@ class PartitionState:
     aborted_since: datetime | None = None
     minor_since: datetime | None = None
     major_since: datetime | None = None
+    changed: datetime | None = None
 
     def aborted_for(self, now: datetime) -> timedelta:
         """Return how long its aborted writes are known."""
@@ -36,6 +37,10 @@ class PartitionState:
         minor = type_ in (CompactionType.MINOR, CompactionType.LOG_COMPACTION)
         since = self.minor_since if minor else self.major_since
         return now - since if since else timedelta()
+
+    def quiet_for(self, now: datetime) -> timedelta:
+        """Return for how long it has been seen as it is."""
+        return now - self.changed if self.changed else timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,8 @@ def remembered(
         return None
     aborted = ((earlier.aborted_since if earlier else None) or now) if _has_aborted(found) else None
     minor, major = _since(found, earlier, now)
-    return PartitionState(name, created, found, aborted, minor, major)
+    changed = earlier.changed if earlier and earlier.measure == found else now
+    return PartitionState(name, created, found, aborted, minor, major, changed)
 
 
 def _has_aborted(found: Measure | TimelineMeasure) -> bool:

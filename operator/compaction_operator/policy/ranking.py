@@ -1,15 +1,19 @@
 """Ranking: what readers gain for what a compaction costs.
 
     benefit = files saved + MiB of delete events
-    cost    = 1 + bytes / 16 MiB
+    cost    = (1 + bytes / 4 MiB) * 2 ^ failures
     urgency = 1 + 3 s u / (1 - u)
     score   = weight * benefit * hours * urgency / cost
 
 A file that need not be opened and a MiB of delete events that need not be merged count the same: each is about one
-request of a reader. The cost begins at 1 for the start of a Job. `hours` are those since the last compaction of the
-type, and three to come: what readers have opened in vain grows with the benefit and with the time for which they pay
-it. To compact when that has grown to a price, the same for all tables, is the best that a budget allows if writes come
-evenly (the rule of the economic order quantity). The budget makes the price: the highest score starts first.
+request of a reader. The cost begins at 1 for the start of a Job, and doubles with each failure in a row: what has
+failed will probably fail again.
+
+`hours` are those since the last compaction of the type, and those to come: three, and three for each hour without a
+write. What readers have opened in vain grows with the benefit and with the time for which they pay it. To compact when
+that has grown to a price, the same for all tables, is the best that a budget allows if writes come evenly (the rule of
+the economic order quantity). Where writes have stopped, readers will gain for longer than until the next one. The
+budget makes the price: the highest score starts first.
 
 What is due has to start within `max_delay` whatever its score. The urgency spreads these starts: they would else come
 together at the end. `u` is the share of `max_delay` for which a partition has been due, at most 0.9, and `s` is 1 up to

@@ -19,11 +19,13 @@ from compaction_operator.policy.choice import (
     Usage,
     choose,
     failures,
+    rest,
     untried,
     waits_since,
 )
 from compaction_operator.policy.history import expired
 from compaction_operator.policy.naming import compaction_name
+from compaction_operator.policy.ranking import score
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -190,11 +192,27 @@ def test_failures_in_a_row_double_the_pause() -> None:
     assert holds(candidate("a.b"), on=standing(past("0", ago=5 * HOUR), *failed[2:])) == {"a.b": None}
 
 
+@pytest.mark.parametrize(("size", "hours"), [(0, 2), (120, 2), (500, 6), (1000, 12), (2000, 24), (9000, 24)])
+def test_by_gain_what_costs_little_is_tried_again_sooner(size: int, hours: int) -> None:
+    """Failing compactions of one table take a twelfth of the budget at most: 2,000 MiB of 24,000."""
+    failed = [past(str(n), ago=(20 - n) * HOUR, outcome=Outcome.FAILED, size=size * MIB) for n in range(10)]
+    by_gain = spec(strategy=Strategy.GAIN, bytes_per_window=24_000 * MIB)
+    assert rest(failed, CompactionType.MINOR, by_gain) == (Hold.BACKING_OFF, failed[-1].ended + hours * HOUR)
+    assert rest(failed, CompactionType.MINOR, spec()) == (Hold.BACKING_OFF, failed[-1].ended + 24 * HOUR)
+
+
 def test_failures_that_are_not_kept_any_more_count_too() -> None:
     last = replace(past("9", ago=9 * HOUR, outcome=Outcome.FAILED), failures=4)
     assert holds(candidate("a.b"), on=standing(last)) == {"a.b": Hold.BACKING_OFF}
     assert failures([last, past("10", ago=HOUR, outcome=Outcome.FAILED)], CompactionType.MINOR) == 6
     assert failures([last, past("10", ago=HOUR)], CompactionType.MINOR) == 0
+
+
+def test_a_candidate_costs_twice_as_much_after_each_failure() -> None:
+    """What has failed will probably fail again: the others go first."""
+    failed = [past(str(n), ago=n * HOUR, outcome=Outcome.FAILED) for n in (9, 5)]
+    (fresh,), (again,) = (untried(candidate("a.b"), earlier) for earlier in ((), failed))
+    assert (score(again).cost, score(again).value) == (4 * score(fresh).cost, score(fresh).value / 4)
 
 
 def gone(

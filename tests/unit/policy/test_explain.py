@@ -254,7 +254,7 @@ def test_the_score_is_that_of_the_choice_with_its_terms() -> None:
         "urgency": 1.0,
         "weight": 4.0,
     }
-    assert one.score == round(look.verdicts[0].score, 2) == 1080.0
+    assert one.score == round(look.verdicts[0].score, 2) == 1079.99
     assert (one.due_since, one.first_at, one.overdue_at) == (since, NOON + 15.6 * HOUR, NOON + 18 * HOUR)
 
 

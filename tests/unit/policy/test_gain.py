@@ -120,7 +120,7 @@ def test_partitions_that_are_much_worse_than_the_best_wait() -> None:
 
 
 def test_a_partition_that_presses_goes_first_however_little_readers_gain() -> None:
-    good, due = partition("n=1", delta_files=400), partition("n=2", deltas=11, delta_files=11)
+    good, due = partition("n=1", delta_files=900), partition("n=2", deltas=11, delta_files=11)
     (one,) = found(good, due, n_2=17 * HOUR)
     assert [part.spec for part in one.parts] == ["n=1"]
     assert one.reason == BELOW
@@ -140,7 +140,7 @@ def test_the_score_is_weight_times_benefit_times_hours_by_cost() -> None:
     (one,) = found(partition("n=1", since=2 * HOUR), partition("n=2", since=4 * HOUR), weight=3.0)
     got = score(one)
     assert (got.weight, got.benefit, got.hours) == (3.0, 6.0, 6.0)
-    assert got.value == pytest.approx(3 * 6 * 6 / (1 + 8 / 16))
+    assert got.value == pytest.approx(3 * 6 * 6 / (1 + 8 / 4))
 
 
 def test_what_is_due_gets_urgent_on_its_way_to_max_delay() -> None:
@@ -162,7 +162,7 @@ def test_the_type_does_not_depend_on_urgency() -> None:
 
 
 def test_a_partition_that_is_urgent_takes_the_place_of_a_better_one() -> None:
-    good, due = partition("n=1", delta_files=60), partition("n=2", deltas=11, delta_files=11)
+    good, due = partition("n=1", delta_files=45), partition("n=2", deltas=11, delta_files=11)
     (one,) = found(good, due)
     assert [part.spec for part in one.parts] == ["n=1"]
     (one,) = found(good, due, n_2=17 * HOUR)
@@ -182,6 +182,21 @@ def test_the_hours_begin_again_with_a_compaction_and_not_with_a_write() -> None:
     assert (minor.minor_since, minor.major_since) == (NOON + 2 * HOUR, NOON)
     major = after(minor, 3, deltas=1, base_write_id=10, first_delta=11)
     assert (major.minor_since, major.major_since) == (NOON + 3 * HOUR, NOON + 3 * HOUR)
+
+
+def test_what_is_quiet_for_long_is_worth_more() -> None:
+    """Nothing was written for two of the five hours: readers will gain for six more."""
+    writing = replace(partition(since=5 * HOUR), changed=NOON)
+    quiet = replace(writing, changed=NOON - 2 * HOUR)
+    assert [found(one)[0].parts[0].hours for one in (writing, quiet)] == [3 + 5, 3 + 5 + 3 * 2]
+
+
+def test_a_partition_is_quiet_until_a_look_finds_it_different() -> None:
+    first = remembered("", 0, PLAIN, earlier=None, now=NOON)
+    same = remembered("", 0, PLAIN, earlier=first, now=NOON + HOUR)
+    written = remembered("", 0, replace(PLAIN, deltas=5), earlier=same, now=NOON + 2 * HOUR)
+    times = [one.quiet_for(NOON + 3 * HOUR) for one in (first, same, written) if one]
+    assert times == [3 * HOUR, 3 * HOUR, HOUR]
 
 
 def test_the_hours_of_a_hudi_table_begin_again_when_fewer_commits_follow_its_compactions() -> None:
