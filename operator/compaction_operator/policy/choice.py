@@ -13,6 +13,8 @@ from compaction_operator.api.policy import CompactionPolicySpec, Strategy
 from compaction_operator.policy.candidates import Candidate, Part
 from compaction_operator.policy.ranking import pressing, score
 
+SHORTEST = timedelta(minutes=10)
+"""The pause after the first failure, unless `min_interval` is longer."""
 BACK_OFF_CAP = timedelta(days=1)
 """The longest pause after failures, unless `min_interval` is longer."""
 CHEAP_CAP = timedelta(hours=2)
@@ -347,7 +349,7 @@ def _of_type(past: Sequence[Past], type_: CompactionType) -> list[Past]:
 
 def _back_off(failures: int, pause: timedelta, *, cap: timedelta) -> timedelta:
     """Return the pause after failures in a row: it doubles with each, up to `cap`, or `min_interval` if longer."""
-    base = max(pause, timedelta(minutes=1)).total_seconds()
+    base = max(pause, SHORTEST).total_seconds()
     return timedelta(seconds=backed_off(base, failures, cap=max(cap.total_seconds(), base)))
 
 

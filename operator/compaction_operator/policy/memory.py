@@ -17,7 +17,7 @@ class PartitionState:
 
     `aborted_since` is when its aborted writes were first seen. `minor_since` and `major_since` are since when it has
     been seen with deltas and without a new compaction of either type; a major compaction begins both. Of a Hudi table
-    these are log compactions and compactions. `changed` is when a look last found it different.
+    these are log compactions and compactions. `written` is when a look last found it different by writes alone.
     """
 
     name: str
@@ -26,7 +26,7 @@ class PartitionState:
     aborted_since: datetime | None = None
     minor_since: datetime | None = None
     major_since: datetime | None = None
-    changed: datetime | None = None
+    written: datetime | None = None
 
     def aborted_for(self, now: datetime) -> timedelta:
         """Return how long its aborted writes are known."""
@@ -39,8 +39,8 @@ class PartitionState:
         return now - since if since else timedelta()
 
     def quiet_for(self, now: datetime) -> timedelta:
-        """Return for how long it has been seen as it is."""
-        return now - self.changed if self.changed else timedelta()
+        """Return for how long nothing has been seen to be written."""
+        return now - self.written if self.written else timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,9 @@ def remembered(
         return None
     aborted = ((earlier.aborted_since if earlier else None) or now) if _has_aborted(found) else None
     minor, major = _since(found, earlier, now)
-    changed = earlier.changed if earlier and earlier.measure == found else now
-    return PartitionState(name, created, found, aborted, minor, major, changed)
+    quiet = earlier and (earlier.measure == found or any(_merged(earlier.measure, found)))
+    written = earlier.written if earlier and quiet else now
+    return PartitionState(name, created, found, aborted, minor, major, written)
 
 
 def _has_aborted(found: Measure | TimelineMeasure) -> bool:

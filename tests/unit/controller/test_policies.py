@@ -663,13 +663,13 @@ async def test_a_problem_of_a_table_is_counted_with_an_example() -> None:
 
 @runs
 async def test_the_history_keeps_what_is_asked_for() -> None:
-    box = await started(memory(state("sales.a")), history={"failed": 1}, minInterval="1m")
+    box = await started(memory(state("sales.a")), history={"failed": 1}, minInterval="10m")
     await end(box, ok=False)
-    await box.pass_time(180)
+    await box.pass_time(1300)
     await end(box, ok=False)
     first, second = (one["metadata"]["name"] for one in sorted(created(box), key=lambda one: one["metadata"]["uid"]))
     box.work.memory = memory(state("sales.a", CLEAN))
-    await box.pass_time(180)
+    await box.pass_time(1300)
     (kept,) = created(box)
     assert kept["metadata"]["name"] in (first, second)
     assert kept["metadata"]["annotations"]["compaction.dev/policy-failures"] == "1"

@@ -186,17 +186,18 @@ def test_the_hours_begin_again_with_a_compaction_and_not_with_a_write() -> None:
 
 def test_what_is_quiet_for_long_is_worth_more() -> None:
     """Nothing was written for two of the five hours: readers will gain for six more."""
-    writing = replace(partition(since=5 * HOUR), changed=NOON)
-    quiet = replace(writing, changed=NOON - 2 * HOUR)
+    writing = replace(partition(since=5 * HOUR), written=NOON)
+    quiet = replace(writing, written=NOON - 2 * HOUR)
     assert [found(one)[0].parts[0].hours for one in (writing, quiet)] == [3 + 5, 3 + 5 + 3 * 2]
 
 
-def test_a_partition_is_quiet_until_a_look_finds_it_different() -> None:
+def test_a_partition_is_quiet_until_a_look_finds_a_write() -> None:
     first = remembered("", 0, PLAIN, earlier=None, now=NOON)
     same = remembered("", 0, PLAIN, earlier=first, now=NOON + HOUR)
     written = remembered("", 0, replace(PLAIN, deltas=5), earlier=same, now=NOON + 2 * HOUR)
-    times = [one.quiet_for(NOON + 3 * HOUR) for one in (first, same, written) if one]
-    assert times == [3 * HOUR, 3 * HOUR, HOUR]
+    merged = remembered("", 0, replace(PLAIN, deltas=1, first_delta=9), earlier=written, now=NOON + 3 * HOUR)
+    times = [one.quiet_for(NOON + 4 * HOUR) for one in (first, same, written, merged) if one]
+    assert times == [4 * HOUR, 4 * HOUR, 2 * HOUR, 2 * HOUR]
 
 
 def test_the_hours_of_a_hudi_table_begin_again_when_fewer_commits_follow_its_compactions() -> None:
