@@ -12,9 +12,11 @@ registry=${1:-}
 [ -z "$(git status --porcelain)" ] || fail "this clone has changes: the provenance names a commit, so commit or remove them first"
 source=${SOURCE:-$(git remote get-url origin 2> /dev/null || true)}
 [ -n "$source" ] || fail "SOURCE is not set, and there is no remote origin: give the URL where this commit can be had"
+[[ "$source" != *://*@* ]] || fail "SOURCE has a user or password, which the provenance would publish: set SOURCE without it"
 revision=$(git rev-parse HEAD)
 version=$(awk '$1 == "appVersion:" { print $2 }' charts/compaction-operator/Chart.yaml | tr -d '"')
-# NB: named once: sources may be edited meanwhile.
+# NB: named once: sources may be edited meanwhile. What an outer shell names is another tree's.
+unset SANDBOX_IMAGE
 SANDBOX_IMAGE=$("$CLUSTER/images.sh" name operator)
 export SANDBOX_IMAGE
 work=$(mktemp -d)
@@ -29,6 +31,7 @@ publish() { # NAME IMAGE
 }
 
 sandbox/supply/sbom.sh > /dev/null
+[ "$(git rev-parse HEAD) $(git status --porcelain)" = "$revision " ] || fail "this clone has changed while the images were built"
 step "publish the operator's image" publish compaction-operator "$("$CLUSTER/images.sh" name operator)"
 step "publish the controller's image" publish compaction-operator-controller "$("$CLUSTER/images.sh" name controller)"
 mkdir -p build/release

@@ -43,6 +43,8 @@ AS_GOOD = 0.25
 """With the best partition of a table go those with at least this share of its score."""
 
 
+DEAREST = 5
+"""How many failures in a row make a compaction dearer: a table that was repaired must not wait for ever."""
 BELOW = "most gain for its cost; below the thresholds"
 """Why a partition is compacted by gain that is not due."""
 
@@ -129,7 +131,7 @@ class Candidate:
 
         What has failed will probably fail again, and what that takes is lost for the others.
         """
-        return (1 + self.bytes / COST_UNIT) * 2.0 ** min(self.failures, 32)
+        return (1 + self.bytes / COST_UNIT) * 2.0 ** min(self.failures, DEAREST)
 
     @property
     def due(self) -> bool:

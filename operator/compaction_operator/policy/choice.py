@@ -20,7 +20,7 @@ BACK_OFF_CAP = timedelta(days=1)
 CHEAP_CAP = timedelta(hours=2)
 """By gain, that of what is small beside the budget: the others go before it as well, as failures make it cost more."""
 LOST = 1 / 12
-"""Share of a day's budget that the failing compactions of one table and type may take at most, by gain."""
+"""Share of the budget whose failures pause for up to a day by gain: the failing attempts of small ones take less."""
 CORE_HOUR = 3_600_000
 """CPU milliseconds."""
 DEFAULT_RATE = 50 / 2**20

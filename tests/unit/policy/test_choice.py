@@ -194,7 +194,7 @@ def test_failures_in_a_row_double_the_pause() -> None:
 
 @pytest.mark.parametrize(("size", "hours"), [(0, 2), (120, 2), (500, 6), (1000, 12), (2000, 24), (9000, 24)])
 def test_by_gain_what_costs_little_is_tried_again_sooner(size: int, hours: int) -> None:
-    """Failing compactions of one table take a twelfth of the budget at most: 2,000 MiB of 24,000."""
+    """What takes a twelfth of the budget or more pauses for up to a day: 2,000 MiB of 24,000."""
     failed = [past(str(n), ago=(20 - n) * HOUR, outcome=Outcome.FAILED, size=size * MIB) for n in range(10)]
     by_gain = spec(strategy=Strategy.GAIN, bytes_per_window=24_000 * MIB)
     assert rest(failed, CompactionType.MINOR, by_gain) == (Hold.BACKING_OFF, failed[-1].ended + hours * HOUR)

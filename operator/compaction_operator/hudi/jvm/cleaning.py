@@ -186,21 +186,23 @@ class Cleaning(Repairs):
         return found
 
     def _require_as_planned(self, clean: Instant, plan: Any, meta: Any) -> None:
-        """Raise HudiError if a rollback or a restore since the plan made a file that it deletes the newest again."""
-        turns = {one for one in _instants(meta, "restore", "rollback") if one > clean.time}
-        if not turns:
-            return
-        if clean.state is State.REQUESTED:
-            raise WaitingForInstantError(f"{min(turns)} came after {clean} was planned: it is planned again")
-        if restores := {one for one in turns if one.endswith("restore")}:
+        """Raise HudiError if a rollback or a restore made a file that the plan deletes the newest again.
+
+        NB: 1.0 takes the instant of a rollback long before it shows it, so an older one may be newer than the plan.
+        """
+        turns = _instants(meta, "restore", "rollback")
+        later = {one for one in turns if one > clean.time}
+        if later and clean.state is State.REQUESTED:
+            raise WaitingForInstantError(f"{min(later)} came after {clean} was planned: it is planned again")
+        if restores := {one for one in later if one.endswith("restore")}:
             raise HudiError(
-                f"{clean} was planned before {min(restores)}, and may delete what that needs: nothing is deleted; "
+                f"{clean} was planned before {min(restores)}, and may delete what that needs: no more is deleted; "
                 f"{_give_up(clean)}"
             )
-        if needed := _file_names(plan) & self._newest_files(_partitions(plan)):
+        if needed := turns and _file_names(plan) & self._newest_files(_partitions(plan)):
             raise HudiError(
-                f"{clean} deletes {min(needed)}, which is in use again since {max(turns)}: nothing is deleted; "
-                f"{_give_up(clean)}"
+                f"{clean} deletes {min(needed)}, which is in use again since a rollback or restore: no more is "
+                f"deleted; {_give_up(clean)}"
             )
 
     def _newest_files(self, partitions: Iterable[str]) -> set[str]:
@@ -262,7 +264,7 @@ def _require_unneeded(clean: str, names: frozenset[str], kept: Mapping[str, froz
     for savepoint, its in sorted(kept.items()):
         if needed := names & its:
             raise HudiError(
-                f"{clean} deletes {min(needed)}, which {savepoint} keeps: nothing is deleted; delete the savepoint "
+                f"{clean} deletes {min(needed)}, which {savepoint} keeps: no more is deleted; delete the savepoint "
                 f"(CALL delete_savepoint(table => ..., instant_time => '{savepoint.partition('.')[0]}')){remedy}"
             )
 
@@ -282,7 +284,10 @@ def _require_no_turn(meta: Any) -> None:
     """
     for one in items(meta.getActiveTimeline().getInstants()):
         if (action := str(one.getAction())) in ("restore", "rollback") and not one.isCompleted():
-            raise WaitingForInstantError(f"{action} {one.requestedTime()} is in progress")
+            raise WaitingForInstantError(
+                f"{action} {one.requestedTime()} is in progress; its client ends it, or if that is gone the next run "
+                "of the compaction or clustering that it takes back"
+            )
 
 
 def _instants(meta: Any, *actions: str) -> set[str]:
