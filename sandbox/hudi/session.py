@@ -22,7 +22,6 @@ SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
-    "spark.sql.adaptive.enabled": "false",
     "spark.driver.memory": "1200m",
     # Small tables: what is compiled for them is never repaid.
     "spark.sql.codegen.wholeStage": "false",

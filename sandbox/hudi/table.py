@@ -138,9 +138,6 @@ def _options(ordering: Ordering, *, partitioned: bool) -> dict[str, Any]:
         "hoodie.embed.timeline.server": "false",
         "hoodie.upsert.shuffle.parallelism": "1",
         "hoodie.insert.shuffle.parallelism": "1",
-        # Finds the keys of a small table with fewer Spark jobs than Bloom filters.
-        "hoodie.index.type": "SIMPLE",
-        "hoodie.simple.index.parallelism": "1",
         **ONE_CLOCK,
     }
     if ordering is Ordering.EVENT_TIME:
