@@ -51,14 +51,15 @@ class Ownership:
         return (
             f"the operator of namespace {operator} handles this, so that of namespace {self.identity} does not: "
             f"take namespace {resource.meta.namespace} off one of their lists; only if the other one was removed, list "
-            f"{operator} under takeOver in the Helm values of the one that remains" + _unclaimed(resource)
+            f"{operator} under takeOver in the Helm values of the one that remains"
         )
 
     def _operator_of(self, resource: Compaction | Cleanup | Policy) -> str | None:
         """Return the namespace of the operator that handles a resource, or has created it to handle it."""
         handler = self._handler_of(resource)
-        is_new = handler is None and isinstance(resource, Compaction) and not resource.status.attempt
-        return resource.created_by if is_new else handler
+        if handler is None and isinstance(resource, Compaction) and not resource.status.attempt:
+            return resource.created_by
+        return handler
 
     def _handler_of(self, resource: Compaction | Cleanup | Policy) -> str | None:
         """Return the namespace of the operator that handles a resource: the first that wrote to it.
