@@ -178,7 +178,7 @@ BAD_VALUES = [
     ("warehouses[0].metastore.uris[0]=ftp://hive:9083", "/warehouses/0/metastore/uris/0"),
     ("cleanup.ttl=soon", "/cleanup/ttl"),
     ("cleanup.planningTime=long", "/cleanup/planningTime"),
-    ("metrics.port=8080", "/metrics/port"),
+    ("metrics.port=8080", "metrics.port: 8080 is the port of the probes"),
     ("metrics.podMonitor.interval=0s", "/metrics/podMonitor/interval"),
     ("metrics.prometheusRule.runbooks=docs", "/metrics/prometheusRule/runbooks"),
     ("metrics.dashboard.folder=Tables", "/metrics/dashboard"),
@@ -814,6 +814,7 @@ def test_kubectl_get_tells_the_story(cluster: Cluster, existing: dict[str, Manif
     both = cluster.output(*get, "compaction", "-o", "name").split()
     assert both == [
         "compactioncleanup.compaction.dev/existing",
+        "compactionpolicy.compaction.dev/existing",
         "tablecompaction.compaction.dev/existing",
         "tablecompaction.compaction.dev/existing-hudi",
     ]
