@@ -150,10 +150,7 @@ def remembered(
     if found.is_clean:
         return None
     aborted = ((earlier.aborted_since if earlier else None) or now) if _has_aborted(found) else None
-    minor, major = _since(found, earlier, now)
-    quiet = earlier and (earlier.measure == found or any(_merged(earlier.measure, found)))
-    written = earlier.written if earlier and quiet else now
-    return PartitionState(name, created, found, aborted, minor, major, written)
+    return PartitionState(name, created, found, aborted, *_since(found, earlier, now))
 
 
 def _has_aborted(found: Measure | TimelineMeasure) -> bool:
@@ -162,14 +159,15 @@ def _has_aborted(found: Measure | TimelineMeasure) -> bool:
 
 def _since(
     found: Measure | TimelineMeasure, earlier: PartitionState | None, now: datetime
-) -> tuple[datetime, datetime]:
-    """Return since when no minor and since when no major compaction has been seen."""
+) -> tuple[datetime, datetime, datetime | None]:
+    """Return since when no minor, no major compaction and nothing written has been seen."""
     if earlier is None:
-        return now, now
+        return now, now, now
     minor, major = _merged(earlier.measure, found)
+    written = earlier.written if minor or major or earlier.measure == found else now
     if major:
-        return now, now
-    return now if minor else (earlier.minor_since or now), earlier.major_since or now
+        return now, now, written
+    return now if minor else (earlier.minor_since or now), earlier.major_since or now, written
 
 
 def _merged(old: Measure | TimelineMeasure, new: Measure | TimelineMeasure) -> tuple[bool, bool]:
