@@ -197,17 +197,22 @@ async def test_policies_of_another_operator_are_left_alone() -> None:
     assert [(one.policy, one.reason) for one in answers or ()] == [("alone", "NotServed")]
 
 
+async def two_operators(stage: Callable[[Sandbox], Any]) -> tuple[Sandbox, Sandbox, list[ResourceKind]]:
+    """An operator that has come to a stage, a second one beside it, and the kinds of what has not ended."""
+    first = operator("default")
+    await stage(first)
+    unended = [kind for kind, name in KEYS if not first.kube.status(kind, name).get("completionTime")]
+    first.kube.events.clear()
+    return first, operator("default", identity="two", beside=first), unended
+
+
 @pytest.mark.parametrize("stage", [running, published])
 def test_of_two_operators_that_serve_one_namespace_the_second_changes_nothing(stage: Callable[[Sandbox], Any]) -> None:
     """Its warehouse of that name may have another metastore, where the table has no readers (H1)."""
 
     @runs
     async def scenario() -> None:
-        first = operator("default")
-        await stage(first)
-        unended = [kind for kind, name in KEYS if not first.kube.status(kind, name).get("completionTime")]
-        first.kube.events.clear()
-        second = operator("default", identity="two", beside=first)
+        first, second, unended = await two_operators(stage)
         assert await look(second) == 0
         assert second.work.calls == []
         assert first.kube.reasons() == ["HandledByAnother"] * len(unended)
@@ -224,11 +229,7 @@ def test_users_are_reminded_each_hour_that_another_operator_handles_what_has_not
 
     @runs
     async def scenario() -> None:
-        first = operator("default")
-        await stage(first)
-        unended = [kind for kind, name in KEYS if not first.kube.status(kind, name).get("completionTime")]
-        first.kube.events.clear()
-        second = operator("default", identity="two", beside=first)
+        first, second, unended = await two_operators(stage)
         assert await look(second, seconds=2.5 * 3600) == 0
         assert first.kube.reasons() == ["HandledByAnother"] * len(unended) * 3
 
