@@ -5,7 +5,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from compaction_operator.api.compaction import CleanupOptions, CompactionType, RetryOptions, SparkOptions
+from compaction_operator.api.compaction import (
+    CleanupOptions,
+    CompactionType,
+    Forecast,
+    RetryOptions,
+    SparkOptions,
+)
 from compaction_operator.api.conditions import Condition, Message
 from compaction_operator.api.hudi import BUNDLE_PATTERN
 from compaction_operator.api.model import Duration, ReadModel, Size
@@ -196,6 +202,8 @@ class NextTable(ReadModel):
 
     `due_longest` is the spec of the partition that has been due for the longest time, '' for an unpartitioned table;
     `due_since` is that time. It is the time of the look for what is not `due`.
+    `forecast` is what its compaction will do, by the footers of the files, if that is known of all its partitions.
+    `forecast_problem` is why it is not known of one of them.
     """
 
     table: str
@@ -210,6 +218,8 @@ class NextTable(ReadModel):
     files_saved: int
     delete_bytes: int
     bytes: int
+    forecast: Forecast | None = None
+    forecast_problem: Message | None = None
     kept_back_by: str | None = None
 
 

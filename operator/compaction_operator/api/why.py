@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer
 
-from compaction_operator.api.compaction import CompactionType, Phase
+from compaction_operator.api.compaction import CompactionType, Forecast, Phase
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.api.model import ReadModel
 
@@ -62,6 +62,7 @@ class DueCompaction(ReadModel):
     - `partitions` would gain, `partitions_due` of them exceed a threshold, and `partitions_taken` of them start, or
       would: the budget may limit them.
     - `kept_back_by` is None if it was to start. `may_start` is when that no longer keeps it back, if that is known.
+    - `forecast` is what the partitions' compaction will do, if it is known, and `forecast_problem` why it is not.
     - From `first_at` on it goes before all others, and from `overdue_at` on whatever the budget.
     """
 
@@ -72,6 +73,8 @@ class DueCompaction(ReadModel):
     place: int
     score: float
     terms: Terms
+    forecast: Forecast | None = None
+    forecast_problem: str | None = None
     due_since: Moment
     first_at: Moment
     overdue_at: Moment

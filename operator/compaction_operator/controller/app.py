@@ -27,6 +27,7 @@ from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.clock import boot_seconds
 from compaction_operator.controller.compaction import PREFLIGHTS
 from compaction_operator.controller.election import RETRY_SECONDS, Election
+from compaction_operator.controller.forecasting import forecasts_of
 from compaction_operator.controller.health import Vitals, liveness, readiness
 from compaction_operator.controller.kube.client import PAGE, THREADS, KubeError, connect, own_namespace
 from compaction_operator.controller.kube.cluster import Pools
@@ -102,6 +103,7 @@ def _controller(config: OperatorConfig, election: Election | None) -> tuple[Cont
         ticks=time.monotonic,
         metrics=metrics,
         identity=own_namespace(),
+        forecasts=forecasts_of(config),
     )
     metrics.leader.set_function(lambda: election is None or election.leads)
     if config.metrics.enabled:

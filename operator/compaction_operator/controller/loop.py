@@ -14,6 +14,7 @@ from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup import CleanupReconciler, ReaderWatch
 from compaction_operator.controller.compaction import CompactionReconciler, Turns
+from compaction_operator.controller.forecasting import Forecasts, NoForecasts
 from compaction_operator.controller.gauges import PolicyGauges, PoolGauges, ResourceGauges
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import ConflictError, GoneError, Kube, KubeError
@@ -67,6 +68,7 @@ class Controller:
         ticks: Callable[[], float],
         metrics: Metrics,
         identity: str = "",
+        forecasts: Forecasts | None = None,
     ) -> None:
         self._kube = kube
         self._work = work
@@ -83,7 +85,16 @@ class Controller:
         self._turns = Turns(self._cache, config)
         self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks, identity=identity)
         services = self._services = Services(
-            config, ownership, self._cache, self._cluster, work, pools, clock, ticks, metrics
+            config,
+            ownership,
+            self._cache,
+            self._cluster,
+            work,
+            pools,
+            clock,
+            ticks,
+            metrics,
+            forecasts or NoForecasts(),
         )
         self._compactions = CompactionReconciler(services, self._turns)
         self._cleanups = CleanupReconciler(services, self._reader_watch)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.request import Reason
 from compaction_operator.controller.answers import Preflight, Trouble
+from compaction_operator.controller.forecasting import Forecasts
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.kube.events import Event, EventType
@@ -36,6 +37,7 @@ class Services:
     clock: Clock
     ticks: Callable[[], float]
     metrics: Metrics
+    forecasts: Forecasts
     outages: Outages = field(default_factory=Outages)
 
     async def ask(

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 
 from compaction_operator.acid.plan import Layout
 from compaction_operator.acid.write_ids import ValidWriteIdList
@@ -15,6 +14,7 @@ from compaction_operator.driver.errors import PARTITION_ERRORS, JobError
 from compaction_operator.driver.hive.hive4 import NO_TXN
 from compaction_operator.driver.merge.partition import Basis, OpenTarget, Request
 from compaction_operator.driver.offline import Planned, plan_target
+from compaction_operator.image import reads_orc
 from compaction_operator.metastore import (
     Generation,
     MetastoreClient,
@@ -119,12 +119,7 @@ def _planned(target: Target, asked: Question, write_ids: ValidWriteIdList, reque
     opened = OpenTarget(target.partition, location, target.create_time, _NO_STAGING)
     if request.layout is Layout.HIVE3 and (why := hive3_refusal(opened.storage.abilities)):
         raise JobError(Reason.UNSUPPORTED_TABLE, why)
-    if _reads_orc():
+    if reads_orc():
         return plan_target(opened, write_ids=write_ids, request=request)
     plan = Basis(opened.storage.list_partition(location), write_ids, request).plan()
     return Planned(plan, problem=_NO_FORECAST if plan.outputs else None)
-
-
-def _reads_orc() -> bool:
-    """Whether this process can read ORC files. NB: the controller's small image leaves these libraries out."""
-    return all(find_spec(name) for name in ("isal", "numpy", "pyarrow"))

@@ -11,11 +11,12 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from compaction_operator import __version__
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import CompactionType, Forecast
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import Partitions, Strategy
 from compaction_operator.hudi import SliceSizes
 from compaction_operator.metastore.partition_specs import PartitionSpecError, parse_spec, values_of
+from compaction_operator.policy.forecasts import Outlooks, outlook, together
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import PartitionState, Problem, TableState
 from compaction_operator.policy.partitions import Filter, unknown_key, wanted
@@ -28,7 +29,14 @@ MAX_PARTITIONS = 500
 MAX_CHARACTERS = 16_384
 """Limits of a TableCompaction. What exceeds them comes with the table's next compaction."""
 DELETE_UNIT = 1024**2
+DELETED_ROWS_UNIT = 2**20
+"""Rows that count like a MiB of delete events, as these have where a few percent of the rows are deleted.
+
+The events of rows that follow one another take hardly any bytes, and cost readers as much.
+"""
 COST_UNIT = 4 * 1024**2
+CPU_UNIT = 200.0
+"""CPU milliseconds that cost as much, where the CPU time counts."""
 SOON = 3.0
 """Hours to come that count beside those that have passed: readers gain from then on, and a large gain need not wait."""
 PRESSING = 0.9
@@ -59,6 +67,7 @@ class Part:
     `due` is whether a threshold is exceeded, and `due_since` since when, now if none is. `hours` is for how long
     readers have been without the compaction and, by `SOON` and `QUIET`, will gain by it. `reason` is why it is
     compacted, and `urgency` what its score is multiplied by, as it has to start within `max_delay`.
+    `forecast` is what it will do, if that is known. `cpu` are its CPU milliseconds where these count as its cost.
     """
 
     spec: str
@@ -70,16 +79,27 @@ class Part:
     due: bool = True
     reason: str = ""
     urgency: float = 1.0
+    forecast: Forecast | None = None
+    cpu: float | None = None
 
     @property
     def benefit(self) -> float:
-        """What a reader need not open or merge afterwards, in requests: a file is one, and a MiB of delete events."""
-        return self.files_saved + self.delete_bytes / DELETE_UNIT
+        """What a reader need not open or merge afterwards, in requests: a file is one, and a MiB of delete events.
+
+        So are `DELETED_ROWS_UNIT` of the rows that a forecast says to be deleted.
+        """
+        rows = self.forecast.rows_removed if self.forecast else 0
+        return self.files_saved + max(self.delete_bytes / DELETE_UNIT, rows / DELETED_ROWS_UNIT)
+
+    @property
+    def cost(self) -> float:
+        """What its compaction costs beside the start of a Job."""
+        return self.bytes / COST_UNIT if self.cpu is None else self.cpu / CPU_UNIT
 
     @property
     def worth(self) -> float:
         """What readers gain for the cost, however urgent it is."""
-        return self.benefit * self.hours / (1 + self.bytes / COST_UNIT)
+        return self.benefit * self.hours / (1 + self.cost)
 
     @property
     def score(self) -> float:
@@ -126,12 +146,17 @@ class Candidate:
         return sum(part.bytes for part in self.parts)
 
     @property
+    def forecast(self) -> Forecast | None:
+        """What the compaction of all partitions will do, None if it is not known of each."""
+        return together(part.forecast for part in self.parts)
+
+    @property
     def cost(self) -> float:
         """What the compaction costs, in `COST_UNIT`s; one is for the start of its Job. Each failure doubles it.
 
         What has failed will probably fail again, and what that takes is lost for the others.
         """
-        return (1 + self.bytes / COST_UNIT) * 2.0 ** min(self.failures, DEAREST)
+        return (1 + sum(part.cost for part in self.parts)) * 2.0 ** min(self.failures, DEAREST)
 
     @property
     def due(self) -> bool:
@@ -158,12 +183,15 @@ def candidates_of(
     due_since: Mapping[str, datetime] = MappingProxyType({}),
     late: datetime = NEVER,
     budget: float = math.inf,
+    outlooks: Outlooks = MappingProxyType({}),
+    rates: Mapping[CompactionType, float] | None = None,
 ) -> tuple[Candidate, ...]:
     """Return a table's candidates with all partitions that are due, those first from which readers gain most.
 
     By gain, partitions from which readers gain belong to them whether due or not. `filters` are those of `partitions`,
     parsed. `due_since` says by spec since when partitions are due; the others are due from now on. What is due since
-    `late` or earlier presses. `budget` are the bytes of a window.
+    `late` or earlier presses. `budget` are the bytes of a window. `outlooks` are the forecasts that are known. `rates`
+    are the CPU milliseconds for a byte by type, if the CPU time counts as the cost, and not the bytes.
     """
     if not table.partitions or table.problem is not None or key_problem(table, filters) is not None:
         return ()
@@ -171,7 +199,8 @@ def candidates_of(
     found: defaultdict[CompactionType, list[Part]] = defaultdict(list)
     for one in _wanted(table, partitions, filters, now):
         spec = spec_of(one.name, table.keys)
-        if chosen := considered(one, table, _Wait(spec, due_since.get(spec, now), now, late, budget)):
+        wait = _Wait(spec, due_since.get(spec, now), now, late, budget, outlooks, rates)
+        if chosen := considered(one, table, wait):
             type_, part = chosen
             found[type_].append(part)
     return tuple(_candidate(table, type_, parts) for type_, parts in found.items())
@@ -201,13 +230,18 @@ def _wanted(
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """A partition's spec, since when it is due if it is, now, since when it has to be due to press, and the budget."""
+    """A partition's spec, since when it is due if it is, now, since when it has to be due to press, and the budget.
+
+    `outlooks` and `rates` are as for `candidates_of`.
+    """
 
     spec: str
     since: datetime
     now: datetime
     late: datetime
     budget: float
+    outlooks: Outlooks
+    rates: Mapping[CompactionType, float] | None
 
     def urgency(self, size: int) -> float:
         """How much more a due partition of a size counts the nearer it is to pressing: `1 + 3 s u / (1 - u)`.
@@ -218,6 +252,12 @@ class _Wait:
         share = PRESSING * min(1.0, max(0.0, (self.now - self.since) / (self.now - self.late)))
         small = min(1.0, SMALL * self.budget / size) if size else 1.0
         return 1 + URGENT * small * share / (1 - share)
+
+    def cpu(self, type_: CompactionType, size: int, forecast: Forecast | None) -> float | None:
+        """Return the CPU milliseconds that count as the cost of a compaction, None if its bytes do."""
+        if self.rates is None:
+            return None
+        return forecast.cpu_milliseconds if forecast else size * self.rates[type_]
 
 
 def _due(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
@@ -240,11 +280,16 @@ def _best(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None
     type_, best = CompactionType.MAJOR, _part(one, CompactionType.MAJOR, wait, needed)
     if needed and found.aborted and due(_aborted_alone(found), table.thresholds, aborted_for=age):
         return type_, best
-    if found.base_bytes and found.deltas > 1:  # NB: a minor compaction of one delta finds nothing to merge
+    if has_minor(found):
         minor = _part(one, CompactionType.MINOR, wait, needed)
         presses = best.due and wait.since <= wait.late and minor.benefit > 0
         type_, best = (CompactionType.MINOR, minor) if presses or minor.worth > best.worth else (type_, best)
     return (type_, best) if best.due or best.benefit else None
+
+
+def has_minor(found: Measure | TimelineMeasure) -> bool:
+    """Whether a minor compaction is an alternative. NB: that of one delta finds nothing to merge."""
+    return isinstance(found, Measure) and found.base_bytes > 0 and found.deltas > 1
 
 
 def _aborted_alone(found: Measure) -> Measure:
@@ -253,10 +298,23 @@ def _aborted_alone(found: Measure) -> Measure:
 
 def _part(one: PartitionState, type_: CompactionType, wait: _Wait, needed: Due | None) -> Part:
     files, deletes, size = gain(one.measure, type_)
-    hours = SOON + (one.loose_for(type_, wait.now) + QUIET * one.quiet_for(wait.now)) / HOUR
+    known = outlook(wait.outlooks, type_, one.name, one.measure)
+    forecast = known.forecast if known else None
+    part = Part(
+        wait.spec,
+        files,
+        deletes,
+        size,
+        due_since=wait.now,
+        hours=SOON + (one.loose_for(type_, wait.now) + QUIET * one.quiet_for(wait.now)) / HOUR,
+        due=False,
+        reason=BELOW,
+        forecast=forecast,
+        cpu=wait.cpu(type_, size, forecast),
+    )
     if needed is None:
-        return Part(wait.spec, files, deletes, size, wait.now, hours, due=False, reason=BELOW)
-    return Part(wait.spec, files, deletes, size, wait.since, hours, True, needed.reason, wait.urgency(size))
+        return part
+    return replace(part, due=True, due_since=wait.since, reason=needed.reason, urgency=wait.urgency(size))
 
 
 def gain(found: Measure | TimelineMeasure, type_: CompactionType) -> tuple[int, int, int]:

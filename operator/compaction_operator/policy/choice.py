@@ -124,13 +124,15 @@ class Standing:
     ahead: float = 0.0
     incomplete: bool = False
 
-    def rate_of(self, type_: CompactionType) -> float:
-        """Return the CPU milliseconds for a byte that a compaction of a type is expected to take."""
-        return self.rates.get(type_, DEFAULT_RATE)
-
     def cpu_of(self, candidate: Candidate) -> int:
-        """Return the CPU milliseconds that a candidate's compaction is expected to take."""
-        return round(candidate.bytes * self.rate_of(candidate.type))
+        """Return the CPU milliseconds that a candidate's compaction will take by its forecasts, or by its bytes."""
+        rate = self.rates.get(candidate.type, DEFAULT_RATE)
+        cpu = (part.forecast.cpu_milliseconds if part.forecast else part.bytes * rate for part in candidate.parts)
+        return round(sum(cpu))
+
+    def rate_of(self, candidate: Candidate) -> float:
+        """Return the CPU milliseconds for a byte that a candidate's compaction is expected to take; above 0."""
+        return max(1, self.cpu_of(candidate)) / max(1, candidate.bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ def choose(
     total.ahead = standing.ahead if is_paced(spec) else None
     for ranked in _ordered(candidates, max_delay, now):
         one, database = ranked, database_of(ranked.candidate.table)
-        rate = standing.rate_of(ranked.candidate.type)
+        rate = standing.rate_of(ranked.candidate)
         used = standing.databases.get(database, Usage())
         share = shares.setdefault(database, _Room.of(spec, used, percent=spec.database_share))
         hold = _own_hold(one.candidate, standing, spec, now) or (

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import Thresholds
+from compaction_operator.policy.forecasts import Outlooks
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.timeline import TimelineMeasure
 
@@ -112,6 +113,7 @@ class Memory:
     `due_since` is by table and partition spec when the partitions that are due became so. It has all tables that a
     compaction would help: of those that are due by no threshold, no partition.
     `began` is when the first look with the policy's spec of today ended, None before.
+    `outlooks` are the forecasts by table: of what comes next, as far as they have been made.
     """
 
     tables: dict[str, TableState] = field(default_factory=dict)
@@ -120,6 +122,7 @@ class Memory:
     unread: frozenset[str] = frozenset()
     matched: int = 0
     began: datetime | None = None
+    outlooks: Mapping[str, Outlooks] = field(default_factory=dict)
 
     @property
     def is_new(self) -> bool:

@@ -53,10 +53,20 @@ def _due(one: DueCompaction) -> Iterator[str]:
     deletes = counted(terms.delete_bytes, "byte")
     gain = f"{counted(terms.files_saved, 'file')} saved, {deletes} of delete events merged"
     yield _line("", f"{gain}, {counted(terms.bytes, 'byte')} to read")
+    yield from (_line("", line) for line in _forecast(one))
     yield _line("", _share(one))
     if one.due:
         yield _line("", f"due since {_time(one.due_since)}; goes first from {_time(one.first_at)} on")
         yield _line("", f"may exceed the budget from {_time(one.overdue_at)} on")
+
+
+def _forecast(one: DueCompaction) -> Iterator[str]:
+    if found := one.forecast:
+        sizes = f"{counted(found.bytes_copied, 'byte')} copied, about {found.bytes_rewritten} rewritten"
+        rows = f"{counted(found.rows_removed, 'row')} removed"
+        yield f"forecast: {sizes}, {rows}, about {found.cpu_milliseconds / 1000:.2f} CPU seconds"
+    if one.forecast_problem:
+        yield f"no forecast: {one.forecast_problem}"
 
 
 def _share(one: DueCompaction) -> str:

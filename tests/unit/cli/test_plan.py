@@ -94,7 +94,7 @@ def test_a_table_is_planned_where_the_controllers_pod_has_its_volume(ask: Any, l
 
 
 def test_the_controllers_small_image_plans_without_a_forecast(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("compaction_operator.driver.live.find_spec", lambda _: None)
+    monkeypatch.setattr("compaction_operator.image.find_spec", lambda _: None)
     (one,) = json.loads(ask("sales.orders", "--type", "minor", "--json").stdout)
     assert one["output_directories"] == ["delta_0000001_0000003"]
     assert [entry["name"] for entry in one["obsolete"]] == DELTAS

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 from compaction_operator.api.cleanup import PartitionEntry, PublishedState, ReaderBaseline
@@ -20,6 +21,7 @@ from compaction_operator.api.config import (
     Volume,
     Warehouse,
 )
+from compaction_operator.api.forecasting import ForecastAnswer, ForecastQuestion
 from compaction_operator.api.policy import CompactionPolicySpec
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import DriverResult, Reason
@@ -543,6 +545,19 @@ class FakeWork(Work):
 
 
 @dataclass
+class FakeForecasts:
+    """What answers by a function, and counts what it is asked."""
+
+    answer: Callable[[ForecastQuestion], ForecastAnswer | None] = lambda _: None
+    asked: list[ForecastQuestion] = field(default_factory=list)
+
+    async def ask(self, warehouse: str, questions: Sequence[ForecastQuestion]) -> list[ForecastAnswer]:
+        assert warehouse == "lake"
+        self.asked += questions
+        return list(takewhile(lambda one: one is not None, map(self.answer, questions)))  # type: ignore[arg-type]
+
+
+@dataclass
 class Sandbox:
     """A controller over the fakes. `run` lets it work until nothing is left to do at this moment."""
 
@@ -556,6 +571,7 @@ class Sandbox:
         default_factory=lambda: Pools(Inline(), {}, WarehousePools(Inline(), Inline(), Inline(), Inline(), Inline()))
     )
     metrics: Metrics = field(default_factory=Metrics)
+    forecasts: FakeForecasts = field(default_factory=FakeForecasts)
 
     def __post_init__(self) -> None:
         self.work = FakeWork(self.time)
@@ -573,6 +589,7 @@ class Sandbox:
             ticks=self.time.ticks,
             metrics=self.metrics,
             identity=self.identity,
+            forecasts=self.forecasts,
         )
         self.kube.watchers[:] = [self.controller.on_event]
 

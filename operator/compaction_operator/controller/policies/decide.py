@@ -6,11 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus, Partitions, Strategy
 from compaction_operator.controller.kube.times import known_time
 from compaction_operator.controller.policies.standing import Created, Known
 from compaction_operator.policy.candidates import PRESSING, Candidate, candidates_of, key_problem, startable
 from compaction_operator.policy.choice import (
+    DEFAULT_RATE,
     Outcome,
     Past,
     Standing,
@@ -23,7 +25,7 @@ from compaction_operator.policy.choice import (
     waits_since,
 )
 from compaction_operator.policy.history import expired
-from compaction_operator.policy.memory import Memory, Problem, TableState
+from compaction_operator.policy.memory import Memory, Problem
 from compaction_operator.policy.pace import PERIOD, ahead_of_pace
 from compaction_operator.policy.partitions import Filter, FilterError, parse_filter
 from compaction_operator.policy.windows import UnknownTimeZoneError, next_opening, opened
@@ -109,9 +111,8 @@ def plan(
 ) -> Plan:
     """Return the decision. `created` are compactions that the watch has not brought yet."""
     filters = filters_of(spec)
-    states = memory.tables.values()
     waits = _waits(memory, known)
-    found = [one for state in states for one in _candidates(state, spec, filters, waits, now)]
+    found = _candidates(memory, spec, known, waits, now)
     tried = (half for one in found for half in untried(one, known.past.get(one.table, ())))
     databases = known.of_databases(created, when.budget_since)
     used = Usage(
@@ -156,17 +157,36 @@ def _fruitless(candidates: Sequence[Candidate], memory: Memory, known: Known) ->
 
 
 def _candidates(
-    state: TableState,
+    memory: Memory,
     spec: CompactionPolicySpec,
-    filters: Sequence[Filter],
+    known: Known,
     waits: Mapping[str, Mapping[str, datetime]],
     now: datetime,
-) -> tuple[Candidate, ...]:
-    since, late = waits.get(state.name, {}), _late(spec, now)
+) -> list[Candidate]:
+    filters, late, rates = filters_of(spec), _late(spec, now), _rates(spec, known)
     budget = math.inf if spec.bytes_per_window is None else spec.bytes_per_window
-    return candidates_of(
-        state, spec.partitions, filters, now, strategy=spec.strategy, due_since=since, late=late, budget=budget
-    )
+    found = list[Candidate]()
+    for state in memory.tables.values():
+        found += candidates_of(
+            state,
+            spec.partitions,
+            filters,
+            now,
+            strategy=spec.strategy,
+            due_since=waits.get(state.name, {}),
+            late=late,
+            budget=budget,
+            outlooks=memory.outlooks.get(state.name, {}),
+            rates=rates,
+        )
+    return found
+
+
+def _rates(spec: CompactionPolicySpec, known: Known) -> dict[CompactionType, float] | None:
+    """Return the CPU milliseconds for a byte by type, None if no budget limits the CPU time: the bytes cost, then."""
+    if spec.core_hours_per_window is None:
+        return None
+    return dict.fromkeys(CompactionType, DEFAULT_RATE) | known.rates
 
 
 def _late(spec: CompactionPolicySpec, now: datetime) -> datetime:

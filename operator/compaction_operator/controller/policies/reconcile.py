@@ -1,12 +1,13 @@
 """Runner of CompactionPolicies: look, decide, write the status, then create and delete. Idle without any policy."""
 
 import logging
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from compaction_operator.api.conditions import ConditionStatus
+from compaction_operator.api.forecasting import ForecastQuestion
 from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus
 from compaction_operator.api.why import Explanation
 from compaction_operator.controller.answers import Trouble
@@ -24,8 +25,10 @@ from compaction_operator.controller.services import Services
 from compaction_operator.logs import set_subject
 from compaction_operator.policy.choice import Verdict, failures
 from compaction_operator.policy.explain import Look
+from compaction_operator.policy.forecasts import Outlooks
 from compaction_operator.policy.memory import Memory
 from compaction_operator.policy.naming import compaction_name
+from compaction_operator.policy.upcoming import learned, questions, still_true
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +44,7 @@ class _Upkeep:
     """One policy, when its next look is due, and what its looks have found.
 
     `created` are compactions that the watch has not brought yet, and at which tick they were created. `look` is the
-    last look, for those who ask.
+    last look, for those who ask. `outlooks` are the forecasts by table, and `questions` those to ask for next.
     """
 
     policy: Policy
@@ -50,6 +53,8 @@ class _Upkeep:
     created: dict[Key, tuple[Created, float]] = field(default_factory=dict)
     look: Look | None = None
     busy: bool = False
+    outlooks: Mapping[str, Outlooks] = field(default_factory=dict)
+    questions: tuple[ForecastQuestion, ...] = ()
 
 
 class PolicyRunner:
@@ -80,6 +85,7 @@ class PolicyRunner:
         if policy.meta.generation != known.policy.meta.generation:
             known.due = self._services.ticks()
             known.memory = replace(known.memory, began=None)
+            known.questions = ()
         if _what_listing_reads(old) != _what_listing_reads(new):
             known.memory = replace(known.memory, tables={})
         known.policy = policy
@@ -109,11 +115,14 @@ class PolicyRunner:
         return answers(question, asked, cache.compactions.all(), config=services.config, place=cache.place)
 
     def start_due(self, now: float) -> Iterator[Coroutine[Any, Any, None]]:
-        """Yield the looks that are due now."""
+        """Yield the looks that are due now, and what asks for the forecasts that a look has found to be lacking."""
         for key, upkeep in self._upkeeps.items():
             if upkeep.due <= now and not upkeep.busy:
                 upkeep.busy = True
                 yield self._run(key, upkeep)
+            if upkeep.questions:
+                asked, upkeep.questions = upkeep.questions, ()
+                yield self._forecast(upkeep, upkeep.memory, asked)
 
     def next_due(self) -> float | None:
         """Return the time of the next look, None without policies."""
@@ -139,6 +148,20 @@ class PolicyRunner:
             upkeep.busy = False
             if upkeep.policy.meta.generation == generation:
                 upkeep.due = self._services.ticks() + pause
+
+    async def _forecast(self, upkeep: _Upkeep, memory: Memory, asked: Sequence[ForecastQuestion]) -> None:
+        """Ask for forecasts of what `memory` has; the next look decides with them."""
+        set_subject(upkeep.policy.subject)
+        try:
+            answers = await self._services.forecasts.ask(upkeep.policy.spec.warehouse, asked)
+        except Exception:
+            log.exception("policy %s: the forecasts could not be made", upkeep.policy.key)
+            return
+        now, known = self._services.clock(), dict(upkeep.outlooks)
+        for question, answer in zip(asked, answers, strict=False):
+            table = f"{question.table.database}.{question.table.name}"
+            known[table] = {**known.get(table, {}), **learned(memory, question, answer, now)}
+        upkeep.outlooks = known
 
     async def _step(self, upkeep: _Upkeep) -> float:
         """Look and act once; return the seconds until the next look."""
@@ -206,7 +229,9 @@ class PolicyRunner:
         deleted meanwhile creates nothing: the write fails.
         """
         now, known = self._services.clock(), self._known(policy, memory)
-        memory, when = replace(memory, began=memory.began or now), hours(policy.spec, now)
+        upkeep.outlooks = still_true(upkeep.outlooks, memory)
+        memory = replace(memory, began=memory.began or now, outlooks=upkeep.outlooks)
+        when = hours(policy.spec, now)
         created, pool = self._created(upkeep), self._services.pools.of_warehouse(policy.spec.warehouse).surveys
         decision = await run_in(pool, plan, policy.spec, memory, known, created=created, when=when, now=now)
         memory = replace(memory, due_since=decision.due_since)
@@ -214,6 +239,7 @@ class PolicyRunner:
         if upkeep.policy.meta.generation != policy.meta.generation:
             return  # the spec was changed right after the write: what was found may be of no use for the new one
         upkeep.memory = memory
+        upkeep.questions = () if memory.is_new else questions(decision.verdicts, memory, policy.spec.strategy, now)
         upkeep.look = look = Look(policy.meta.generation, now, memory, decision.verdicts, known.past)
         try:
             for verdict in decision.starting:

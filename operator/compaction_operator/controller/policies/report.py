@@ -1,7 +1,7 @@
 """The status of a policy, for people. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from compaction_operator.api.conditions import ConditionStatus
@@ -9,7 +9,6 @@ from compaction_operator.api.model import counted
 from compaction_operator.api.policy import (
     ACTIVE,
     MAX_KEPT_BACK,
-    MAX_NEXT,
     READY,
     Budget,
     CompactionPolicySpec,
@@ -26,6 +25,7 @@ from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.choice import MEANING, Hold, Outcome, Verdict
 from compaction_operator.policy.memory import Memory
 from compaction_operator.policy.ranking import score
+from compaction_operator.policy.upcoming import forecast_problem, upcoming
 
 
 def not_ready(
@@ -54,7 +54,7 @@ def looked(
         last_look_time=rfc3339_seconds(now),
         tables=counts,
         kept_back=_kept_back(plan),
-        next=_next(plan.verdicts),
+        next=tuple(_line(one, memory) for _, one in upcoming(plan.verdicts)),
         budget=_budget(policy.spec, plan, when),
     )
     draft.set(READY, *_ready(policy.spec, memory, counts, plan))
@@ -99,19 +99,7 @@ def _kept_back(plan: Plan) -> tuple[KeptBack, ...]:
     return tuple(found)[:MAX_KEPT_BACK]
 
 
-def _next(verdicts: Iterable[Verdict]) -> tuple[NextTable, ...]:
-    """Return what comes next. NB: what is due is never left out for what is not: a restart reads its wait here."""
-    waiting = [(place, one) for place, one in enumerate(verdicts) if one.hold not in (None, Hold.UNFINISHED)]
-    shown = sorted(waiting, key=lambda item: (*_of_least_use(item[1]), item[0]))[:MAX_NEXT]
-    return tuple(_line(one) for _, one in sorted(shown, key=lambda item: item[0]))
-
-
-def _of_least_use(one: Verdict) -> tuple[bool, bool]:
-    """Return what makes a line give way to others: nothing will start, or nothing is due."""
-    return one.hold is Hold.NOTHING_GAINED, not one.whole.due
-
-
-def _line(one: Verdict) -> NextTable:
+def _line(one: Verdict, memory: Memory) -> NextTable:
     found = one.candidate
     return NextTable(
         table=found.table,
@@ -126,6 +114,8 @@ def _line(one: Verdict) -> NextTable:
         files_saved=found.files_saved,
         delete_bytes=found.delete_bytes,
         bytes=found.bytes,
+        forecast=found.forecast,
+        forecast_problem=forecast_problem(found, memory),
         kept_back_by=one.hold,
     )
 

@@ -1,0 +1,215 @@
+"""Forecasts for policies: the child process and its memory, and what the controller does with the answers."""
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compaction_operator.api.compaction import CompactionType, Forecast, TableRef
+from compaction_operator.api.forecasting import ForecastAnswer, ForecastQuestion, PartitionForecast
+from compaction_operator.controller import forecasting
+from compaction_operator.controller.forecasting import NEEDED, Forecaster, NoForecasts, forecasts_of, spare_memory
+from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.controller.policies.why import Question
+from compaction_operator.policy.text import lines_of
+from tests.unit.controller.sandbox import CONFIG, Sandbox, runs
+from tests.unit.controller.test_policies import DELTAS, change, created, jump, memory, policy_raw, state, status
+
+MIB = 1024**2
+ASKED = tuple(
+    ForecastQuestion(table=TableRef(database="a", name=name), type=CompactionType.MINOR, partitions=("",))
+    for name in ("b", "c", "d")
+)
+
+
+HEAD = """
+import json, os, sys, time
+asked = json.load(sys.stdin)
+def say(number):
+    print(json.dumps({"problem": asked["questions"][number]["table"]["name"]}), flush=True)
+"""
+
+
+def v2(folder: Path, *, limit: str, used: int, cached: int = 0) -> Path:
+    (folder / "memory.max").write_text(f"{limit}\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon 5\ninactive_file {cached}\n")
+    return folder
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Ask a child that runs some lines of Python, with the request as `asked`, and `say` to answer."""
+
+    def answers(*lines: str, spare: int = NEEDED, seconds: float = 60.0) -> list[ForecastAnswer]:
+        monkeypatch.setattr(forecasting, "CHILD", (sys.executable, "-c", "\n".join((HEAD, *lines))))
+        cgroup = v2(tmp_path, limit=str(NEEDED), used=NEEDED - spare)
+        return asyncio.run(Forecaster(CONFIG, cgroup=cgroup, seconds=seconds).ask("lake", ASKED))
+
+    return answers
+
+
+def problems(found: list[ForecastAnswer]) -> list[str | None]:
+    return [one.problem for one in found]
+
+
+class TestChild:
+    def test_it_answers_question_by_question(self, ask: Any) -> None:
+        assert problems(ask("say(0)", "say(1)", "say(2)")) == ["b", "c", "d"]
+
+    def test_the_question_that_it_dies_of_has_its_last_words(self, ask: Any) -> None:
+        """The others are asked again, that one not for a while."""
+        found = problems(ask("say(0)", "sys.exit('no such thing')"))
+        assert found == ["b", "the forecast failed: no such thing; exit code 1"]
+        assert problems(ask("os.kill(os.getpid(), 9)")) == ["the forecast failed: exit code -9"]
+
+    def test_a_question_that_takes_too_long_is_given_up_and_its_process_killed(self, ask: Any, tmp_path: Path) -> None:
+        """It blocks before it answers the second one, until it is killed: the pipe is closed then."""
+        pipe = tmp_path / "alive"
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        found = problems(ask(f"out = open({str(pipe)!r}, 'w')", "say(0)", "time.sleep(600)", seconds=1.0))
+        assert found == ["b", "the forecast failed: it takes longer than 1 seconds"]
+        assert os.read(reader, 1) == b""
+
+    def test_if_the_metastore_is_away_no_question_is_to_blame(self, ask: Any) -> None:
+        assert problems(ask("say(0)", "sys.exit(os.EX_TEMPFAIL)")) == ["b"]
+
+    def test_it_is_not_started_without_memory_to_spare(self, ask: Any) -> None:
+        assert ask("say(0)", spare=NEEDED - 1) == []
+
+    def test_it_has_the_warehouse_and_its_limit(self, ask: Any) -> None:
+        lines = "asked.pop('questions')", "print(json.dumps(dict(problem=json.dumps(asked))))"
+        (said, *_) = problems(ask(*lines))
+        got = json.loads(said or "")
+        assert (got["warehouse"]["name"], got["memory"]) == ("lake", forecasting.ROOM)
+
+    def test_an_unknown_warehouse_has_no_forecasts(self) -> None:
+        assert asyncio.run(Forecaster(CONFIG).ask("other", ASKED)) == []
+
+
+class TestMemory:
+    def test_cached_files_count_as_free(self, tmp_path: Path) -> None:
+        assert spare_memory(v2(tmp_path, limit="1000", used=700, cached=300)) == 600
+
+    def test_without_a_limit_there_is_no_number(self, tmp_path: Path) -> None:
+        assert spare_memory(v2(tmp_path, limit="max", used=7)) is None
+        assert spare_memory(tmp_path / "none") is None
+
+    def test_groups_of_version_1_are_read_as_well(self, tmp_path: Path) -> None:
+        (tmp_path / "memory").mkdir()
+        for name, text in (
+            ("limit_in_bytes", "1000"),
+            ("usage_in_bytes", "700"),
+            ("stat", "cache 7\ntotal_inactive_file 300"),
+        ):
+            (tmp_path / f"memory/memory.{name}").write_text(text)
+        assert spare_memory(tmp_path) == 600
+
+    def test_the_small_image_makes_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert isinstance(forecasts_of(CONFIG), Forecaster)
+        monkeypatch.setattr("compaction_operator.image.find_spec", lambda _: None)
+        assert isinstance(forecasts_of(CONFIG), NoForecasts)
+        assert asyncio.run(forecasts_of(CONFIG).ask("lake", ASKED)) == []
+
+
+FORECAST = Forecast(files_in=11, bytes_in=90, bytes_copied=1, bytes_rewritten=80, rows_removed=7, cpu_milliseconds=1500)
+
+
+def answer(question: ForecastQuestion) -> ForecastAnswer:
+    return ForecastAnswer(partitions=(PartitionForecast(partition="", forecast=FORECAST),))
+
+
+def unreadable(question: ForecastQuestion) -> ForecastAnswer:
+    return ForecastAnswer(partitions=(PartitionForecast(partition="", problem="bucket_00000 is no ORC file"),))
+
+
+async def dry(box: Sandbox, *names: str, **spec: Any) -> Sandbox:
+    box.work.memory = memory(*map(state, names or ("sales.orders",)))
+    box.kube.apply(ResourceKind.POLICY, policy_raw(dryRun=True, **spec))
+    await box.start()
+    return box
+
+
+@runs
+async def test_a_dry_run_says_what_each_compaction_would_do() -> None:
+    box = Sandbox()
+    box.forecasts.answer = answer
+    await dry(box)
+    assert "forecast" not in status(box)["next"][0]
+    assert [str(one.table) for one in box.forecasts.asked] == ["sales.orders"]
+    await box.pass_time(60)
+    assert status(box)["next"][0]["forecast"] == FORECAST.to_json()
+    (found,) = box.controller.why(Question("sales.orders")) or []
+    assert found.due[0].forecast == FORECAST
+    said = "forecast: 1 byte copied, about 80 rewritten, 7 rows removed, about 1.50 CPU seconds"
+    assert said in [line.strip() for line in lines_of([found])]
+    await box.pass_time(600)
+    assert len(box.forecasts.asked) == 1
+
+
+@runs
+async def test_what_cannot_be_forecast_says_why() -> None:
+    box = Sandbox()
+    box.forecasts.answer = unreadable
+    await dry(box)
+    await box.pass_time(60)
+    assert status(box)["next"][0]["forecastProblem"] == "bucket_00000 is no ORC file"
+    (found,) = box.controller.why(Question("sales.orders")) or []
+    assert "no forecast: bucket_00000 is no ORC file" in [line.strip() for line in lines_of([found])]
+
+
+@runs
+async def test_a_table_that_has_changed_is_forecast_again() -> None:
+    box = Sandbox()
+    box.forecasts.answer = answer
+    await dry(box)
+    await box.pass_time(60)
+    box.work.memory = memory(state("sales.orders", replace(DELTAS, deltas=12)))
+    await box.pass_time(60)
+    assert ("forecast" in status(box)["next"][0], len(box.forecasts.asked)) == (False, 2)
+
+
+@runs
+async def test_without_answers_the_policy_works_as_without_forecasts() -> None:
+    box = await dry(Sandbox())
+    await box.pass_time(60)
+    assert len(box.forecasts.asked) == 2
+    assert status(box)["next"][0]["table"] == "sales.orders"
+
+    def fails(_: ForecastQuestion) -> ForecastAnswer:
+        raise OSError("no more processes")
+
+    box.forecasts.answer = fails
+    change(box, dryRun=False)
+    await box.run()
+    assert len(created(box)) == 1
+
+
+@runs
+async def test_a_changed_policy_asks_for_itself() -> None:
+    """What its last look with the old spec lacked concerns it no longer."""
+    box = await dry(Sandbox(), "sales.orders", "sales.items")
+    box.forecasts.asked.clear()
+    change(box, tables={"include": ["sales.items"]})
+    box.work.memory = memory(state("sales.items"))
+    await jump(box, 60)
+    assert {str(one.table) for one in box.forecasts.asked} == {"sales.items"}
+
+
+@runs
+async def test_a_compaction_counts_with_its_forecast_for_the_core_hours() -> None:
+    box = Sandbox()
+    box.forecasts.answer = answer
+    await dry(box, coreHoursPerWindow=1)
+    await box.pass_time(60)
+    change(box, dryRun=False)
+    await box.run()
+    assert status(box)["budget"]["cpuSecondsUsed"] == 1
+    (made,) = created(box)
+    assert made["metadata"]["annotations"]["compaction.dev/policy-cpu-milliseconds"] == "1500"
