@@ -86,7 +86,8 @@ class Timelines:
             hudi = read_table(storage, location)
             options = self._options(hudi, state.thresholds, table.parameters)
             commits = commits_of(entry.name for entry in storage.list(timeline_folder(hudi)))
-            state = replace(state, version=commits.version, hudi=options, given=self.warehouse.hudi.options)
+            state = replace(state, version=commits.version, plans=commits.plans)
+            state = replace(state, hudi=options, given=self.warehouse.hudi.options)
             if old and _same(old, state):
                 return replace(state, partitions=old.partitions)
             found = self._measure(storage, hudi, commits, state)

@@ -18,7 +18,8 @@ _INSTANT = re.compile(
 _LOG = re.compile(r"\.(?P<id>.+)_(?P<instant>[0-9]+)\.log\.[0-9]+(?:_[^.]+)?(?<!-cdc)")
 _BASE = re.compile(r"(?P<id>.+)_[0-9]+-[0-9]+-[0-9]+_(?P<instant>[0-9]+)\.(?:parquet|orc|hfile)")
 
-_ACTIONS = frozenset({"deltacommit", "commit", "compaction", "logcompaction", "replacecommit"})
+_PLANNED = frozenset({"compaction", "logcompaction", "clustering", "replacecommit"})
+_ACTIONS = _PLANNED | {"deltacommit", "commit"}
 _HASH = 16
 
 
@@ -27,12 +28,14 @@ class Commits:
     """What a timeline says of the delta commits of writers that have completed.
 
     - `since_compaction` came after the last compaction, `since_merge` after the last compaction or log compaction.
-    - `pending` are the instants that have not completed. `version` changes with each commit.
+    - `pending` are the instants that have not completed, `plans` those of table services. `version` changes with each
+      commit.
     """
 
     since_compaction: int
     since_merge: int
     pending: frozenset[str]
+    plans: frozenset[str]
     version: str
 
 
@@ -80,6 +83,7 @@ def commits_of(names: Iterable[str]) -> Commits:
         since_compaction=len(commits),
         since_merge=sum(time > merged for time in commits),
         pending=frozenset(one["time"] for one in found) - done.keys(),
+        plans=frozenset(one["time"] for one in found if one["action"] in _PLANNED) - done.keys(),
         version=hashlib.sha256(completed.encode()).hexdigest()[:_HASH],
     )
 

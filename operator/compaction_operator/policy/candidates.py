@@ -343,7 +343,8 @@ def _candidate(table: TableState, type_: CompactionType, parts: list[Part]) -> C
 def _seen(table: TableState, type_: CompactionType) -> str:
     """Return a hash of all that decides what a compaction finds to merge: the files, its options, and this version."""
     own = table.hudi.get(type_)
-    decides = [table.version, own.to_json() if own else None, dict(table.given), __version__]
+    options = own.to_json() if own else None
+    decides = [table.version, sorted(table.plans), options, dict(table.given), __version__]
     return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:_HASH]
 
 

@@ -84,7 +84,8 @@ class TableState:
 
     While a `round` goes on, both are those of the round before, and '' if there was none.
     Of a Hudi table, `version` stands for its timeline, `place` is a key that all names of its location share, and
-    `hudi` has the options of a compaction of each type, and `given` those of its warehouse.
+    `hudi` has the options of a compaction of each type, `given` those of its warehouse, and `plans` the instants of
+    table services that have not completed: they keep file groups from a compaction.
     `weight` is how often the table is read, compared with others, as far as its owner says so.
     """
 
@@ -100,6 +101,7 @@ class TableState:
     place: str | None = None
     hudi: Mapping[CompactionType, HudiOptions] = field(default_factory=dict)
     given: Mapping[str, str] = field(default_factory=dict)
+    plans: frozenset[str] = frozenset()
     weight: float = 1.0
 
 

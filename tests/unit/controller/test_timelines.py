@@ -100,7 +100,7 @@ def test_a_hudi_table_is_due_by_its_delta_commits(tmp_path: Path) -> None:
 def test_what_decides_what_a_compaction_finds_is_remembered_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its options, the thresholds that Hudi plans by, the owner's and the warehouse's options, and this version."""
+    """Its options, the thresholds that Hudi plans by, the owner's and the warehouse's, plans, and this version."""
     lake = HudiLake(tmp_path)
     lake.add_hudi("orders")
     memory = lake.look()
@@ -121,9 +121,16 @@ def test_what_decides_what_a_compaction_finds_is_remembered_with_it(
     changed = CONFIG.model_copy(update={"warehouses": (warehouse.model_copy(update={"hudi": hudi}),)})
     lake.work = Work(changed, clock=lambda: lake.now, connect=lambda _: lake.metastore.client())
     look()
+    plan = lake.folder / "orders/.hoodie/timeline/20261124151999000.compaction.requested"
+    plan.write_text("")
+    look()
     monkeypatch.setattr(candidates, "__version__", "0.2.0")
     look()
-    assert len({*seen}) == len(seen) == 6
+    assert len({*seen}) == len(seen) == 7
+    plan.unlink()
+    monkeypatch.undo()
+    look()
+    assert seen[-1] == seen[4]
 
 
 def test_the_owner_of_a_hudi_table_decides_in_its_properties(tmp_path: Path) -> None:
