@@ -78,11 +78,18 @@ def test_a_policy_says_what_it_would_do_and_then_does_it(scene: Scene, policy: d
     assert scene.owned_by(NAME) == []
     assert why(scene, full)[:3] == ("KeptBack", "DryRun", "3 deltas > 1")
     assert why(scene, f"{table.database}.none")[0] == "NotFound"
+    said = wait_until(lambda: status(scene)["next"][0].get("forecast"), timeout=120, what="its forecast")
     live = {**policy, "spec": {**policy["spec"], "dryRun": False}}
     scene.compactions.apply(live)
     (name,) = wait_until(lambda: scene.owned_by(NAME), timeout=120, what="a compaction of the policy")
     wait_until(lambda: why(scene, full)[3] == name, timeout=60, what="the operator to name the compaction")
-    scene.compactions.wait_succeeded(name)
+    made = scene.compactions.wait_succeeded(name).forecast
+    assert made is not None
+    assert made.to_json() | {"cpuMilliseconds": 0, "bytesRewritten": said["bytesRewritten"]} == {
+        **said,
+        "cpuMilliseconds": 0,
+    }
+    assert made.bytes_rewritten == pytest.approx(said["bytesRewritten"], abs=64)
     done = wait_until(
         lambda: (status(scene).get("tables") or {}).get("done"), timeout=120, what="the policy to see that it is done"
     )

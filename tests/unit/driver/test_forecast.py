@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from compaction_operator.acid.plan import Layout
-from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.driver.merge import calibration
 from compaction_operator.driver.merge.partition import Request
@@ -18,6 +18,9 @@ from compaction_operator.driver.offline import compact_directory, plan_directory
 from compaction_operator.orc import EventKind, MergeForecast, MergeResult, MergeTask, sample_task, verify_output
 from compaction_operator.orc.file import read_tail
 from compaction_operator.orc.merge.engine import forecast_bucket, merge_bucket
+from compaction_operator.policy.candidates import gain
+from compaction_operator.policy.measure import measure
+from compaction_operator.storage import LocalStorage
 from tests.unit.driver.support import TABLE, Store
 from tests.unit.driver.tables import NOTHING_OPEN
 from tests.unit.driver.test_hive import FIXTURES, run, with_deletes
@@ -49,6 +52,20 @@ def test_the_journal_has_the_forecast_of_the_plan_beside_the_totals(kind: Compac
     assert said["rowsRemoved"] == totals["rowsIn"] - totals["rowsOut"]
     assert said["bytesRewritten"] == pytest.approx(totals["bytesRewritten"], abs=SLACK_BYTES)
     assert entry["cpuMilliseconds"] > 0
+
+
+@pytest.mark.parametrize("kind", [CompactionType.MINOR, CompactionType.MAJOR])
+@pytest.mark.parametrize("table", sorted(one.name for one in FIXTURES.iterdir()))
+def test_a_policy_knows_files_and_bytes_from_the_listing_as_a_forecast_does(table: str, kind: CompactionType) -> None:
+    """A policy ranks thousands of tables by listings alone: what footers say beside that, it asks for the best few."""
+    write_ids = ValidWriteIdList.parse((FIXTURES / table / f"writeids-{kind.lower()}-before.txt").read_text().strip())
+    before = FIXTURES / table / "before"
+    for place in sorted(before.glob("*=*")) or [before]:
+        found = measure(LocalStorage().list_partition(str(place)), write_ids, ValidTxnList.parse(f"9:{NOTHING_OPEN}"))
+        planned = plan_directory(str(place), write_ids=write_ids, request=Request(kind, Layout.HIVE3))
+        assert planned.forecast is not None
+        files = found.delta_files + (found.base_files if kind is CompactionType.MAJOR else 0)
+        assert (files, gain(found, kind)[2]) == (planned.forecast.files_in, planned.forecast.bytes_in)
 
 
 def test_the_sample_of_a_calibration_is_rewritten_whole(tmp_path: Path) -> None:
