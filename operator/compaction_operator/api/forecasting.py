@@ -6,39 +6,29 @@ from compaction_operator.api.model import Model
 
 
 class ForecastQuestion(Model):
-    """A compaction of some partitions of a Hive table, by specs that select one each; '' is an unpartitioned table."""
+    """A compaction of one partition of a Hive table, by its name in the metastore; '' is an unpartitioned table."""
 
     table: TableRef
     type: CompactionType
-    partitions: tuple[str, ...]
+    partition: str
 
 
 class ForecastRequest(Model):
     """Questions about tables of one warehouse, in their order.
 
     `root` is the folder that stands for `/` in the paths of the warehouse's volume. `memory` are the bytes that the
-    process may use beside what it has after its start.
+    process may use beside what it has after its start, and `seconds` its longest life.
     """
 
     warehouse: Warehouse
     root: str
     memory: int
+    seconds: int
     questions: tuple[ForecastQuestion, ...]
 
 
-class PartitionForecast(Model):
-    """What a compaction of a partition, by its name, would do now, or why it would be refused.
-
-    Without both, it would write nothing.
-    """
-
-    partition: str
-    forecast: Forecast | None = None
-    problem: str | None = None
-
-
 class ForecastAnswer(Model):
-    """The partitions of one question, or why there is none of them."""
+    """What the compaction of one question would do now, or why there is no forecast of it."""
 
-    partitions: tuple[PartitionForecast, ...] = ()
+    forecast: Forecast | None = None
     problem: str | None = None

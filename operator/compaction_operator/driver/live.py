@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from compaction_operator.acid.plan import Layout
-from compaction_operator.acid.write_ids import ValidWriteIdList
+from compaction_operator.acid.write_ids import ValidTxnList, ValidWriteIdList
 from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import Warehouse
 from compaction_operator.api.request import Reason
@@ -48,6 +48,16 @@ class Question:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """A table with its valid transactions and write ids of one moment: each listing must be newer."""
+
+    table: Table
+    generation: Generation
+    txns: ValidTxnList
+    write_ids: ValidWriteIdList
+
+
+@dataclass(frozen=True)
 class PartitionPlan:
     """The plan of one partition ('' for a table without partitions), or why a driver would refuse it now."""
 
@@ -73,53 +83,58 @@ def plan_table(client: MetastoreClient, asked: Question) -> tuple[Table, Iterato
     NB: the write ids come first, so each listing is at least as new.
     """
     resolved = resolve(client, asked.table, asked.partitions)
-    require_reachable(resolved.table, asked.warehouse)
-    require_allowed(resolved.table, asked.warehouse)
+    seen = look_at(client, resolved.table, asked.warehouse)
     refused = misplaced(client, resolved, asked.warehouse)
-    write_ids, request = _view(client, asked, resolved.table)
-    return resolved.table, _plans(resolved.targets, refused, asked, write_ids, request)
+    return resolved.table, _plans(resolved.targets, refused, asked, seen)
 
 
-def _view(client: MetastoreClient, asked: Question, table: Table) -> tuple[ValidWriteIdList, Request]:
+def look_at(client: MetastoreClient, table: Table, warehouse: Warehouse) -> Seen:
+    """Return a table as of now. Raises Refused if the warehouse does not allow it where it lies, and MetastoreError."""
+    require_reachable(table, warehouse)
+    require_allowed(table, warehouse)
     txns = client.valid_txns()
     write_ids = client.valid_write_ids(table.database, table.name, valid_txns=txns)
-    hive4 = client.generation() is Generation.HIVE4
-    request = Request(
-        type=asked.type,
-        layout=Layout.HIVE4 if hive4 else Layout.HIVE3,
-        visibility_txn=NO_TXN if hive4 else None,
-        valid_txns=txns if hive4 else None,
-        row_type=table.row_type,
-        task_memory=asked.task_memory,
-    )
-    return write_ids, request
+    return Seen(table, client.generation(), txns, write_ids)
 
 
 def _plans(
-    targets: Sequence[Target],
-    refused: dict[str, Refused],
-    asked: Question,
-    write_ids: ValidWriteIdList,
-    request: Request,
+    targets: Sequence[Target], refused: dict[str, Refused], asked: Question, seen: Seen
 ) -> Iterator[PartitionPlan]:
     for target in targets:
         if error := refused.get(target.partition):
             yield PartitionPlan(target.partition, problem=str(error))
-            continue
-        try:
-            yield PartitionPlan(target.partition, _planned(target, asked, write_ids, request))
-        except (JobError, *PARTITION_ERRORS) as failed:
-            yield PartitionPlan(target.partition, problem=str(failed))
+        else:
+            yield plan_partition(target, asked, seen)
 
 
-def _planned(target: Target, asked: Question, write_ids: ValidWriteIdList, request: Request) -> Planned:
-    location = target.location
+def plan_partition(target: Target, asked: Question, seen: Seen) -> PartitionPlan:
+    """Return the plan of one partition of a table that was looked at."""
+    try:
+        return PartitionPlan(target.partition, _planned(target, asked, seen))
+    except (JobError, *PARTITION_ERRORS) as failed:
+        return PartitionPlan(target.partition, problem=str(failed))
+
+
+def _request(asked: Question, seen: Seen) -> Request:
+    hive4 = seen.generation is Generation.HIVE4
+    return Request(
+        type=asked.type,
+        layout=Layout.HIVE4 if hive4 else Layout.HIVE3,
+        visibility_txn=NO_TXN if hive4 else None,
+        valid_txns=seen.txns if hive4 else None,
+        row_type=seen.table.row_type,
+        task_memory=asked.task_memory,
+    )
+
+
+def _planned(target: Target, asked: Question, seen: Seen) -> Planned:
+    location, request = target.location, _request(asked, seen)
     if scheme_of(location) == "file":
         location = f"{asked.root}{local_path(location)}"
     opened = OpenTarget(target.partition, location, target.create_time, _NO_STAGING)
     if request.layout is Layout.HIVE3 and (why := hive3_refusal(opened.storage.abilities)):
         raise JobError(Reason.UNSUPPORTED_TABLE, why)
     if reads_orc():
-        return plan_target(opened, write_ids=write_ids, request=request)
-    plan = Basis(opened.storage.list_partition(location), write_ids, request).plan()
+        return plan_target(opened, write_ids=seen.write_ids, request=request)
+    plan = Basis(opened.storage.list_partition(location), seen.write_ids, request).plan()
     return Planned(plan, problem=_NO_FORECAST if plan.outputs else None)

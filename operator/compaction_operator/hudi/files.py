@@ -18,8 +18,8 @@ _INSTANT = re.compile(
 _LOG = re.compile(r"\.(?P<id>.+)_(?P<instant>[0-9]+)\.log\.[0-9]+(?:_[^.]+)?(?<!-cdc)")
 _BASE = re.compile(r"(?P<id>.+)_[0-9]+-[0-9]+-[0-9]+_(?P<instant>[0-9]+)\.(?:parquet|orc|hfile)")
 
-_PLANNED = frozenset({"compaction", "logcompaction", "clustering", "replacecommit"})
-_ACTIONS = _PLANNED | {"deltacommit", "commit"}
+_PLANNED = frozenset({"compaction", "logcompaction", "clustering"})
+_ACTIONS = _PLANNED | {"deltacommit", "commit", "replacecommit"}
 _HASH = 16
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import product
 from types import MappingProxyType
 
 from compaction_operator import __version__
@@ -16,7 +17,7 @@ from compaction_operator.api.hudi import HudiOptions
 from compaction_operator.api.policy import Partitions, Strategy
 from compaction_operator.hudi import SliceSizes
 from compaction_operator.metastore.partition_specs import PartitionSpecError, parse_spec, values_of
-from compaction_operator.policy.forecasts import Outlooks, outlook, together
+from compaction_operator.policy.forecasts import Outlook, Outlooks, outlook, together
 from compaction_operator.policy.measure import Measure
 from compaction_operator.policy.memory import PartitionState, Problem, TableState
 from compaction_operator.policy.partitions import Filter, unknown_key, wanted
@@ -67,7 +68,8 @@ class Part:
     `due` is whether a threshold is exceeded, and `due_since` since when, now if none is. `hours` is for how long
     readers have been without the compaction and, by `SOON` and `QUIET`, will gain by it. `reason` is why it is
     compacted, and `urgency` what its score is multiplied by, as it has to start within `max_delay`.
-    `forecast` is what it will do, if that is known. `cpu` are its CPU milliseconds where these count as its cost.
+    `state` is the partition itself, and `outlook` what is known of its compaction. `cpu` are the CPU milliseconds that
+    it is expected to take, where these count as its cost.
     """
 
     spec: str
@@ -79,8 +81,14 @@ class Part:
     due: bool = True
     reason: str = ""
     urgency: float = 1.0
-    forecast: Forecast | None = None
+    state: PartitionState | None = None
+    outlook: Outlook | None = None
     cpu: float | None = None
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """What it will do, None if that is not known."""
+        return self.outlook.forecast if self.outlook else None
 
     @property
     def benefit(self) -> float:
@@ -90,6 +98,12 @@ class Part:
         """
         rows = self.forecast.rows_removed if self.forecast else 0
         return self.files_saved + max(self.delete_bytes / DELETE_UNIT, rows / DELETED_ROWS_UNIT)
+
+    @property
+    def listed(self) -> float:
+        """Its score by its listing alone: the measure for all partitions of a table, as few of them are forecast."""
+        benefit = self.files_saved + self.delete_bytes / DELETE_UNIT
+        return benefit * self.hours * self.urgency / (1 + self.bytes / COST_UNIT)
 
     @property
     def cost(self) -> float:
@@ -196,14 +210,29 @@ def candidates_of(
     if not table.partitions or table.problem is not None or key_problem(table, filters) is not None:
         return ()
     considered = _due if strategy is Strategy.THRESHOLDS else _best
+    rates = rates and {**rates, **_own_rates(table, outlooks)}
     found: defaultdict[CompactionType, list[Part]] = defaultdict(list)
     for one in _wanted(table, partitions, filters, now):
         spec = spec_of(one.name, table.keys)
-        wait = _Wait(spec, due_since.get(spec, now), now, late, budget, outlooks, rates)
+        wait = _Wait(table.name, spec, due_since.get(spec, now), now, late, budget, outlooks, rates)
         if chosen := considered(one, table, wait):
             type_, part = chosen
             found[type_].append(part)
     return tuple(_candidate(table, type_, parts) for type_, parts in found.items())
+
+
+def _own_rates(table: TableState, outlooks: Outlooks) -> dict[CompactionType, float]:
+    """Return the CPU milliseconds for a byte by type of the partitions of a table that are forecast.
+
+    NB: those that are not take about the same. By the rate of all tables they would seem much dearer or cheaper.
+    """
+    size, cpu = defaultdict[CompactionType, int](int), defaultdict[CompactionType, int](int)
+    for type_, one in product((CompactionType.MINOR, CompactionType.MAJOR), table.partitions):
+        found = outlook(outlooks, table.name, type_, one.name, one.measure)
+        if found and found.forecast:
+            size[type_] += gain(one.measure, type_)[2]
+            cpu[type_] += found.forecast.cpu_milliseconds
+    return {type_: cpu[type_] / size[type_] for type_ in size if size[type_]}
 
 
 def key_problem(table: TableState, filters: Sequence[Filter]) -> Problem | None:
@@ -230,11 +259,12 @@ def _wanted(
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """A partition's spec, since when it is due if it is, now, since when it has to be due to press, and the budget.
+    """A partition's table and spec, since when it is due, now, since when it has to be due to press, and the budget.
 
     `outlooks` and `rates` are as for `candidates_of`.
     """
 
+    table: str
     spec: str
     since: datetime
     now: datetime
@@ -253,11 +283,11 @@ class _Wait:
         small = min(1.0, SMALL * self.budget / size) if size else 1.0
         return 1 + URGENT * small * share / (1 - share)
 
-    def cpu(self, type_: CompactionType, size: int, forecast: Forecast | None) -> float | None:
+    def cpu(self, type_: CompactionType, size: int, known: Outlook | None) -> float | None:
         """Return the CPU milliseconds that count as the cost of a compaction, None if its bytes do."""
         if self.rates is None:
             return None
-        return forecast.cpu_milliseconds if forecast else size * self.rates[type_]
+        return known.forecast.cpu_milliseconds if known and known.forecast else size * self.rates[type_]
 
 
 def _due(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
@@ -298,8 +328,7 @@ def _aborted_alone(found: Measure) -> Measure:
 
 def _part(one: PartitionState, type_: CompactionType, wait: _Wait, needed: Due | None) -> Part:
     files, deletes, size = gain(one.measure, type_)
-    known = outlook(wait.outlooks, type_, one.name, one.measure)
-    forecast = known.forecast if known else None
+    known = outlook(wait.outlooks, wait.table, type_, one.name, one.measure)
     part = Part(
         wait.spec,
         files,
@@ -309,8 +338,9 @@ def _part(one: PartitionState, type_: CompactionType, wait: _Wait, needed: Due |
         hours=SOON + (one.loose_for(type_, wait.now) + QUIET * one.quiet_for(wait.now)) / HOUR,
         due=False,
         reason=BELOW,
-        forecast=forecast,
-        cpu=wait.cpu(type_, size, forecast),
+        state=one,
+        outlook=known,
+        cpu=wait.cpu(type_, size, known),
     )
     if needed is None:
         return part
@@ -358,8 +388,8 @@ def startable(candidate: Candidate, *, strategy: Strategy, late: datetime) -> Ca
     if len(candidate.parts) == 1:
         return candidate
     waited = sorted((part for part in candidate.parts if part.due_since <= late), key=lambda part: part.due_since)
-    least = AS_GOOD * max(part.score for part in candidate.parts) if strategy is Strategy.GAIN else 0.0
-    others = (part for part in candidate.parts if part.due_since > late and part.score >= least)
+    least = AS_GOOD * max(part.listed for part in candidate.parts) if strategy is Strategy.GAIN else 0.0
+    others = (part for part in candidate.parts if part.due_since > late and part.listed >= least)
     taken = tuple(_fitting((*waited, *others)))
     kept = {part.spec for part in taken}
     return replace(candidate, parts=taken, later=tuple(part for part in candidate.parts if part.spec not in kept))

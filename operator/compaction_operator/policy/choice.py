@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
+from typing import NamedTuple
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.model import backed_off
@@ -103,6 +104,21 @@ class Usage:
     cpu: int = 0
 
 
+class Amount(NamedTuple):
+    """Bytes and CPU milliseconds: what a compaction takes, or a budget has."""
+
+    bytes: float
+    cpu: float
+
+    def fits(self, left: "Amount") -> bool:
+        """Whether there is so much left of both."""
+        return self.bytes <= left.bytes and self.cpu <= left.cpu
+
+    def without(self, taken: "Amount") -> "Amount":
+        """Return what is left of it after something was taken."""
+        return Amount(self.bytes - taken.bytes, self.cpu - taken.cpu)
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What the cluster has: ended compactions by table, oldest first, tables with an unfinished one, and the budget.
@@ -125,14 +141,18 @@ class Standing:
     incomplete: bool = False
 
     def cpu_of(self, candidate: Candidate) -> int:
-        """Return the CPU milliseconds that a candidate's compaction will take by its forecasts, or by its bytes."""
-        rate = self.rates.get(candidate.type, DEFAULT_RATE)
-        cpu = (part.forecast.cpu_milliseconds if part.forecast else part.bytes * rate for part in candidate.parts)
-        return round(sum(cpu))
+        """Return the CPU milliseconds that a candidate's compaction is expected to take."""
+        return round(sum(self._cpu(candidate.type, part) for part in candidate.parts))
 
-    def rate_of(self, candidate: Candidate) -> float:
-        """Return the CPU milliseconds for a byte that a candidate's compaction is expected to take; above 0."""
-        return max(1, self.cpu_of(candidate)) / max(1, candidate.bytes)
+    def amount_of(self, type_: CompactionType, part: Part) -> Amount:
+        """Return what the compaction of a partition is expected to take of the budgets."""
+        return Amount(part.bytes, self._cpu(type_, part))
+
+    def _cpu(self, type_: CompactionType, part: Part) -> float:
+        """Return the CPU milliseconds that a partition is expected to take: by its forecast, or by its bytes."""
+        if part.cpu is not None:
+            return part.cpu
+        return part.forecast.cpu_milliseconds if part.forecast else part.bytes * self.rates.get(type_, DEFAULT_RATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +183,6 @@ def choose(
     total.ahead = standing.ahead if is_paced(spec) else None
     for ranked in _ordered(candidates, max_delay, now):
         one, database = ranked, database_of(ranked.candidate.table)
-        rate = standing.rate_of(ranked.candidate)
         used = standing.databases.get(database, Usage())
         share = shares.setdefault(database, _Room.of(spec, used, percent=spec.database_share))
         hold = _own_hold(one.candidate, standing, spec, now) or (
@@ -172,10 +191,12 @@ def choose(
         if hold is None and standing.incomplete and not pressing(one.due_since, max_delay=max_delay, now=now):
             hold = Hold.FIRST_LOOK
         if hold is None:
-            one, hold = _admitted(one, total, share, late=now - max_delay, rate=rate)
+            amounts = {part.spec: standing.amount_of(one.candidate.type, part) for part in one.candidate.parts}
+            one, hold = _admitted(one, total, share, late=now - max_delay, amounts=amounts)
         if hold is None:
-            total.take(one.candidate.bytes, rate)
-            share.take(one.candidate.bytes, rate)
+            taking = Amount(one.candidate.bytes, standing.cpu_of(one.candidate))
+            total.take(taking)
+            share.take(taking)
             taken.add(one.candidate.table)
             hold = Hold.DRY_RUN if spec.dry_run else None
         verdicts.append(Verdict(one.candidate, one.whole, one.score, one.due_since, hold))
@@ -187,56 +208,43 @@ def database_of(table: str) -> str:
     return table.partition(".")[0]
 
 
-@dataclass
-class _Budget:
-    """A budget of a window, and what is left of it."""
-
-    whole: float
-    left: float
+_NONE = Amount(-math.inf, -math.inf)
 
 
 @dataclass
 class _Room:
-    """What a policy, or one database of it, has left: slots, and bytes and CPU milliseconds if there is a budget.
+    """What a policy, or one database of it, has left: slots, and of the budgets, which are infinite if there are none.
 
     `ahead` are the bytes ahead of an even pace, None without one. Then the budget is `saving` for what comes first and
     does not fit yet: small ones would use up each byte that becomes free, and a large one would never start.
     """
 
     slots: int
-    bytes: _Budget | None
-    cpu: _Budget | None
+    whole: Amount
+    left: Amount
     ahead: float | None = None
     saving: bool = False
 
     @classmethod
     def of(cls, spec: CompactionPolicySpec, used: Usage, *, percent: int) -> "_Room":
-        cpu = None if spec.core_hours_per_window is None else spec.core_hours_per_window * CORE_HOUR
-        return cls(
-            max(1, spec.max_concurrent * percent // 100) - used.running,
-            _budget(spec.bytes_per_window, used.bytes, percent),
-            _budget(cpu, used.cpu, percent),
+        size, hours = spec.bytes_per_window, spec.core_hours_per_window
+        whole = Amount(
+            math.inf if size is None else size * percent // 100,
+            math.inf if hours is None else hours * CORE_HOUR * percent // 100,
         )
+        slots = max(1, spec.max_concurrent * percent // 100) - used.running
+        return cls(slots, whole, whole.without(Amount(used.bytes, used.cpu)))
 
-    def in_bytes(self, rate: float) -> _Budget | None:
-        """Return the narrower budget in bytes, at so many CPU milliseconds for a byte; None without budgets."""
-        found = [self.bytes] if self.bytes else []
-        if self.cpu:
-            found.append(_Budget(self.cpu.whole / rate, self.cpu.left / rate))
-        return _Budget(min(one.whole for one in found), min(one.left for one in found)) if found else None
+    def is_less_than(self, other: "_Room") -> bool:
+        """Whether less is left of a budget here than there."""
+        return not other.left.fits(self.left)
 
-    def take(self, size: int, rate: float) -> None:
+    def take(self, amount: Amount) -> None:
+        """Use up a slot, and a part of the budgets."""
         self.slots -= 1
-        if self.bytes:
-            self.bytes.left -= size
-        if self.cpu:
-            self.cpu.left -= size * rate
+        self.left = self.left.without(amount)
         if self.ahead is not None:
-            self.ahead += size
-
-
-def _budget(whole: int | None, used: int, percent: int) -> _Budget | None:
-    return None if whole is None else _Budget(whole * percent // 100, whole * percent // 100 - used)
+            self.ahead += amount.bytes
 
 
 def is_paced(spec: CompactionPolicySpec) -> bool:
@@ -248,24 +256,26 @@ def is_paced(spec: CompactionPolicySpec) -> bool:
     return spec.strategy is Strategy.GAIN and spec.bytes_per_window is not None and not spec.windows
 
 
-def _admitted(one: Verdict, total: _Room, share: _Room, *, late: datetime, rate: float) -> tuple[Verdict, Hold | None]:
+def _admitted(
+    one: Verdict, total: _Room, share: _Room, *, late: datetime, amounts: Mapping[str, Amount]
+) -> tuple[Verdict, Hold | None]:
     """Return a verdict on what there is room for, and what keeps it back if there is none.
 
-    What is due since `late` or earlier may exceed the budgets and the pace. `rate` is as for `_Room.in_bytes`.
+    What is due since `late` or earlier may exceed the budgets and the pace. `amounts` are what partitions take, by
+    spec.
     """
     if total.slots <= 0 or share.slots <= 0:
         return one, Hold.MAX_CONCURRENT if total.slots <= 0 else Hold.DATABASE_SHARE
-    budget, own, parts = total.in_bytes(rate), share.in_bytes(rate), one.candidate.parts
-    if budget is None or own is None:
-        return one, None
-    if all(part.bytes > own.whole and part.due_since > late for part in parts):
+    parts = one.candidate.parts
+    if all(part.due_since > late and not amounts[part.spec].fits(share.whole) for part in parts):
         return one, Hold.BUDGET_TOO_SMALL
     waits = total.saving or (total.ahead or 0) > 0
-    if taken := tuple(_within(parts, -math.inf if waits else min(budget.left, own.left), late)):
+    left = [_NONE] if waits else [total.left, share.left]
+    if taken := tuple(_within(parts, amounts, left, late)):
         return replace(one, candidate=replace(one.candidate, parts=taken)), None
     if waits:
         return one, Hold.BUDGET_SPENT if total.saving else Hold.BUDGET_PACED
-    hold = Hold.DATABASE_SHARE if own.left < budget.left else Hold.BUDGET_SPENT
+    hold = Hold.DATABASE_SHARE if share.is_less_than(total) else Hold.BUDGET_SPENT
     total.saving = total.ahead is not None and hold is Hold.BUDGET_SPENT
     return one, hold
 
@@ -362,9 +372,12 @@ def _longest(failed: Past, spec: CompactionPolicySpec) -> timedelta:
     return max(CHEAP_CAP, BACK_OFF_CAP * min(1.0, failed.bytes / (LOST * spec.bytes_per_window)))
 
 
-def _within(parts: Iterable[Part], left: float, late: datetime) -> Iterator[Part]:
-    """Yield the partitions that fit into what is left, and those that are due since `late` or earlier."""
+def _within(
+    parts: Iterable[Part], amounts: Mapping[str, Amount], left: Sequence[Amount], late: datetime
+) -> Iterator[Part]:
+    """Yield the partitions that fit into what is left of all, and those that are due since `late` or earlier."""
     for part in parts:
-        if part.bytes <= left or part.due_since <= late:
-            left -= part.bytes
+        amount = amounts[part.spec]
+        if part.due_since <= late or all(amount.fits(one) for one in left):
+            left = [one.without(amount) for one in left]
             yield part

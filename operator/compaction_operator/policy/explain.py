@@ -175,7 +175,7 @@ def _due_compaction(place: int, one: Verdict, spec: CompactionPolicySpec, look: 
         score=round(found.value, 2),
         terms=terms,
         forecast=whole.forecast,
-        forecast_problem=forecast_problem(whole, look.memory),
+        forecast_problem=forecast_problem(whole),
         due_since=one.due_since,
         first_at=one.due_since + PRESSING * max_delay,
         overdue_at=one.due_since + max_delay,

@@ -6,13 +6,17 @@ from datetime import datetime
 
 from compaction_operator.api.compaction import CompactionType, Forecast
 from compaction_operator.policy.measure import Measure
+from compaction_operator.policy.timeline import TimelineMeasure
+
+MOST = 20_000
+"""Outlooks that are kept, the newest ones: a partition that a forecast has put behind others must not come back."""
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionOutlook:
+class Outlook:
     """What a compaction of a partition with such a measure would do, by a forecast made at some time.
 
-    `problem` is why there is no forecast. Without both, the compaction would write nothing.
+    `problem` is why there is none.
     """
 
     measure: Measure
@@ -21,14 +25,24 @@ class PartitionOutlook:
     problem: str | None = None
 
 
-Outlooks = Mapping[tuple[CompactionType, str], PartitionOutlook]
-"""Those of one table, by the type of compaction and the partition's name."""
+Outlooks = Mapping[tuple[str, CompactionType, str], Outlook]
+"""By table, type of compaction, and the partition's name."""
 
 
-def outlook(known: Outlooks, type_: CompactionType, name: str, measure: object) -> PartitionOutlook | None:
+def outlook(
+    known: Outlooks, table: str, type_: CompactionType, name: str, measure: Measure | TimelineMeasure
+) -> Outlook | None:
     """Return what is known of a partition as it is now: one that has changed since then has to be forecast again."""
-    found = known.get((type_, name))
+    found = known.get((table, type_, name))
     return found if found is not None and found.measure == measure else None
+
+
+def with_new(known: Outlooks, new: Outlooks) -> Outlooks:
+    """Return the outlooks with new ones. Of very many, those are left out that were made longest ago."""
+    found = {**known, **new}
+    if len(found) <= MOST:
+        return found
+    return dict(sorted(found.items(), key=lambda item: item[1].made)[-MOST:])
 
 
 def together(found: Iterable[Forecast | None]) -> Forecast | None:

@@ -115,7 +115,7 @@ class Memory:
     `due_since` is by table and partition spec when the partitions that are due became so. It has all tables that a
     compaction would help: of those that are due by no threshold, no partition.
     `began` is when the first look with the policy's spec of today ended, None before.
-    `outlooks` are the forecasts by table: of what comes next, as far as they have been made.
+    `outlooks` are the forecasts of what comes next, as far as they have been made.
     """
 
     tables: dict[str, TableState] = field(default_factory=dict)
@@ -124,7 +124,7 @@ class Memory:
     unread: frozenset[str] = frozenset()
     matched: int = 0
     began: datetime | None = None
-    outlooks: Mapping[str, Outlooks] = field(default_factory=dict)
+    outlooks: Outlooks = field(default_factory=dict)
 
     @property
     def is_new(self) -> bool:

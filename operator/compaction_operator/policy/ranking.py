@@ -1,13 +1,14 @@
 """Ranking: what readers gain for what a compaction costs.
 
-    benefit = files saved + MiB of delete events
-    cost    = (1 + bytes / 4 MiB) * 2 ^ failures
+    benefit = files saved + max(MiB of delete events, rows removed / 2^20)
+    cost    = (1 + bytes / 4 MiB) * 2 ^ failures, or (1 + CPU time / 200 ms) * 2 ^ failures
     urgency = 1 + 3 s u / (1 - u)
     score   = weight * benefit * hours * urgency / cost
 
 A file that need not be opened and a MiB of delete events that need not be merged count the same: each is about one
-request of a reader. The cost begins at 1 for the start of a Job, and doubles with each failure in a row: what has
-failed will probably fail again.
+request of a reader. The rows removed count where a forecast knows them. The cost begins at 1 for the start of a Job,
+and doubles with each failure in a row: what has failed will probably fail again. It counts the CPU time, and not the
+bytes, if the policy limits it.
 
 `hours` are those since the last compaction of the type, and those to come: three, and three for each hour without a
 write. What readers have opened in vain grows with the benefit and with the time for which they pay it. To compact when

@@ -550,10 +550,13 @@ class FakeForecasts:
 
     answer: Callable[[ForecastQuestion], ForecastAnswer | None] = lambda _: None
     asked: list[ForecastQuestion] = field(default_factory=list)
+    until: asyncio.Event | None = None
 
     async def ask(self, warehouse: str, questions: Sequence[ForecastQuestion]) -> list[ForecastAnswer]:
         assert warehouse == "lake"
         self.asked += questions
+        if self.until:
+            await self.until.wait()
         return list(takewhile(lambda one: one is not None, map(self.answer, questions)))  # type: ignore[arg-type]
 
 

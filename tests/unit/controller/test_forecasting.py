@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.compaction import CompactionType, Forecast, TableRef
-from compaction_operator.api.forecasting import ForecastAnswer, ForecastQuestion, PartitionForecast
+from compaction_operator.api.forecasting import ForecastAnswer, ForecastQuestion
 from compaction_operator.controller import forecasting
 from compaction_operator.controller.forecasting import NEEDED, Forecaster, NoForecasts, forecasts_of, spare_memory
 from compaction_operator.controller.kube.resources import ResourceKind
@@ -20,74 +20,133 @@ from compaction_operator.policy.text import lines_of
 from tests.unit.controller.sandbox import CONFIG, Sandbox, runs
 from tests.unit.controller.test_policies import DELTAS, change, created, jump, memory, policy_raw, state, status
 
-MIB = 1024**2
 ASKED = tuple(
-    ForecastQuestion(table=TableRef(database="a", name=name), type=CompactionType.MINOR, partitions=("",))
+    ForecastQuestion(table=TableRef(database="a", name=name), type=CompactionType.MINOR, partition="")
     for name in ("b", "c", "d")
 )
-
-
 HEAD = """
 import json, os, sys, time
 asked = json.load(sys.stdin)
 def say(number):
     print(json.dumps({"problem": asked["questions"][number]["table"]["name"]}), flush=True)
+print(flush=True)
 """
 
 
-def v2(folder: Path, *, limit: str, used: int, cached: int = 0) -> Path:
+def v2(folder: Path, *, limit: str, used: int, active: int = 0, inactive: int = 0) -> Path:
     (folder / "memory.max").write_text(f"{limit}\n")
     (folder / "memory.current").write_text(f"{used}\n")
-    (folder / "memory.stat").write_text(f"anon 5\ninactive_file {cached}\n")
+    (folder / "memory.stat").write_text(f"anon 5\nactive_file {active}\ninactive_file {inactive}\n")
     return folder
 
 
 @pytest.fixture
-def ask(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Ask a child that runs some lines of Python, with the request as `asked`, and `say` to answer."""
+def child(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A forecaster whose child runs some lines of Python, with the request as `asked`, and `say` to answer."""
 
-    def answers(*lines: str, spare: int = NEEDED, seconds: float = 60.0) -> list[ForecastAnswer]:
+    def made(*lines: str, spare: int = NEEDED, **times: float) -> Forecaster:
         monkeypatch.setattr(forecasting, "CHILD", (sys.executable, "-c", "\n".join((HEAD, *lines))))
         cgroup = v2(tmp_path, limit=str(NEEDED), used=NEEDED - spare)
-        return asyncio.run(Forecaster(CONFIG, cgroup=cgroup, seconds=seconds).ask("lake", ASKED))
+        return Forecaster(CONFIG, cgroup=cgroup, **times)
+
+    return made
+
+
+@pytest.fixture
+def ask(child: Any) -> Any:
+    """Ask such a child; returns what it says of each question."""
+
+    def answers(*lines: str, **more: Any) -> list[str | None]:
+        found = asyncio.run(child(*lines, **more).ask("lake", ASKED))
+        return [one.problem for one in found]
 
     return answers
 
 
-def problems(found: list[ForecastAnswer]) -> list[str | None]:
-    return [one.problem for one in found]
+HANGS = "time.sleep(600)"
+TOO_LONG = "the forecast failed: it takes longer than 1 seconds"
 
 
 class TestChild:
     def test_it_answers_question_by_question(self, ask: Any) -> None:
-        assert problems(ask("say(0)", "say(1)", "say(2)")) == ["b", "c", "d"]
+        assert ask("say(0)", "say(1)", "say(2)") == ["b", "c", "d"]
 
     def test_the_question_that_it_dies_of_has_its_last_words(self, ask: Any) -> None:
         """The others are asked again, that one not for a while."""
-        found = problems(ask("say(0)", "sys.exit('no such thing')"))
+        found = ask("say(0)", "print('x' * 9999, file=sys.stderr)", "sys.exit('no such thing')")
         assert found == ["b", "the forecast failed: no such thing; exit code 1"]
-        assert problems(ask("os.kill(os.getpid(), 9)")) == ["the forecast failed: exit code -9"]
+        assert ask("os.kill(os.getpid(), 9)") == ["the forecast failed: exit code -9"]
 
     def test_a_question_that_takes_too_long_is_given_up_and_its_process_killed(self, ask: Any, tmp_path: Path) -> None:
         """It blocks before it answers the second one, until it is killed: the pipe is closed then."""
-        pipe = tmp_path / "alive"
-        os.mkfifo(pipe)
-        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-        found = problems(ask(f"out = open({str(pipe)!r}, 'w')", "say(0)", "time.sleep(600)", seconds=1.0))
-        assert found == ["b", "the forecast failed: it takes longer than 1 seconds"]
+        os.mkfifo(tmp_path / "alive")
+        reader = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
+        found = ask(f"out = open({str(tmp_path / 'alive')!r}, 'w')", "say(0)", HANGS, seconds=1.0)
+        assert found == ["b", TOO_LONG]
         assert os.read(reader, 1) == b""
 
+    def test_the_time_of_all_is_no_fault_of_the_one_that_it_ends_at(self, ask: Any) -> None:
+        assert ask("say(0)", HANGS, life=3.0) == ["b"]
+
     def test_if_the_metastore_is_away_no_question_is_to_blame(self, ask: Any) -> None:
-        assert problems(ask("say(0)", "sys.exit(os.EX_TEMPFAIL)")) == ["b"]
+        assert ask("say(0)", "sys.exit(os.EX_TEMPFAIL)") == ["b"]
 
-    def test_it_is_not_started_without_memory_to_spare(self, ask: Any) -> None:
+    @pytest.mark.parametrize("line", ["print('hello')", "print('x' * (1 << 17))"])
+    def test_what_is_no_answer_is_the_fault_of_the_next_question(self, ask: Any, line: str) -> None:
+        (first, second) = ask("say(0)", line)
+        assert (first, second.startswith("the forecast failed: its answer cannot be read: ")) == ("b", True)
+
+    def test_it_is_not_started_without_memory_to_spare(self, ask: Any, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level("INFO")
         assert ask("say(0)", spare=NEEDED - 1) == []
+        assert "resources.limits.memory" in caplog.text
 
-    def test_it_has_the_warehouse_and_its_limit(self, ask: Any) -> None:
-        lines = "asked.pop('questions')", "print(json.dumps(dict(problem=json.dumps(asked))))"
-        (said, *_) = problems(ask(*lines))
+    def test_one_runs_at_a_time_and_its_memory_is_not_counted_against_the_next(
+        self, child: Any, tmp_path: Path
+    ) -> None:
+        """The first one takes what there is, until it ends."""
+        used = str(tmp_path / "memory.current")
+        forecaster = child(f"open({used!r}, 'w').write('1')", "say(0)", f"open({used!r}, 'w').write('0')", "say(1)")
+
+        async def both() -> list[int]:
+            found = await asyncio.gather(forecaster.ask("lake", ASKED), forecaster.ask("lake", ASKED))
+            return [len(answers) for answers in found]
+
+        assert asyncio.run(both()) == [2, 2]
+
+    def test_it_ends_with_the_controller(self, child: Any, tmp_path: Path) -> None:
+        """What waits for it is cancelled then, and kills it."""
+        os.mkfifo(tmp_path / "alive")
+        reader = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
+        forecaster = child(f"out = open({str(tmp_path / 'alive')!r}, 'w')", "out.write('!')", "out.flush()", HANGS)
+
+        async def cancelled() -> None:
+            asking = asyncio.ensure_future(forecaster.ask("lake", ASKED))
+            ready = asyncio.Event()
+            asyncio.get_running_loop().add_reader(reader, ready.set)
+            await ready.wait()
+            asyncio.get_running_loop().remove_reader(reader)
+            asking.cancel()
+            await asyncio.wait([asking])
+
+        asyncio.run(cancelled())
+        assert os.read(reader, 9) in (b"!", b"")
+        assert os.read(reader, 9) == b""
+
+    def test_no_other_is_started_beside_one_that_does_not_end(self, child: Any) -> None:
+        """Its storage hangs: not even SIGKILL ends it."""
+
+        class Stuck:
+            returncode = None
+
+        forecaster = child("say(0)")
+        forecaster._child = Stuck()
+        assert asyncio.run(forecaster.ask("lake", ASKED)) == []
+
+    def test_it_has_the_warehouse_and_its_limits(self, ask: Any) -> None:
+        (said,) = ask("asked.pop('questions')", "print(json.dumps(dict(problem=json.dumps(asked))))")
         got = json.loads(said or "")
-        assert (got["warehouse"]["name"], got["memory"]) == ("lake", forecasting.ROOM)
+        assert (got["warehouse"]["name"], got["memory"], got["seconds"]) == ("lake", forecasting.ROOM, 125)
 
     def test_an_unknown_warehouse_has_no_forecasts(self) -> None:
         assert asyncio.run(Forecaster(CONFIG).ask("other", ASKED)) == []
@@ -95,7 +154,7 @@ class TestChild:
 
 class TestMemory:
     def test_cached_files_count_as_free(self, tmp_path: Path) -> None:
-        assert spare_memory(v2(tmp_path, limit="1000", used=700, cached=300)) == 600
+        assert spare_memory(v2(tmp_path, limit="1000", used=700, active=100, inactive=200)) == 600
 
     def test_without_a_limit_there_is_no_number(self, tmp_path: Path) -> None:
         assert spare_memory(v2(tmp_path, limit="max", used=7)) is None
@@ -122,11 +181,11 @@ FORECAST = Forecast(files_in=11, bytes_in=90, bytes_copied=1, bytes_rewritten=80
 
 
 def answer(question: ForecastQuestion) -> ForecastAnswer:
-    return ForecastAnswer(partitions=(PartitionForecast(partition="", forecast=FORECAST),))
+    return ForecastAnswer(forecast=FORECAST)
 
 
 def unreadable(question: ForecastQuestion) -> ForecastAnswer:
-    return ForecastAnswer(partitions=(PartitionForecast(partition="", problem="bucket_00000 is no ORC file"),))
+    return ForecastAnswer(problem="bucket_00000 is no ORC file")
 
 
 async def dry(box: Sandbox, *names: str, **spec: Any) -> Sandbox:
@@ -213,3 +272,35 @@ async def test_a_compaction_counts_with_its_forecast_for_the_core_hours() -> Non
     assert status(box)["budget"]["cpuSecondsUsed"] == 1
     (made,) = created(box)
     assert made["metadata"]["annotations"]["compaction.dev/policy-cpu-milliseconds"] == "1500"
+
+
+@runs
+async def test_a_look_asks_nothing_while_its_questions_are_being_answered() -> None:
+    """They would queue, each look with the same."""
+    box, answered = Sandbox(), asyncio.Event()
+    box.forecasts.answer, box.forecasts.until = answer, answered
+    box.work.memory = memory(state("sales.orders"))
+    box.kube.apply(ResourceKind.POLICY, policy_raw(dryRun=True))
+    box.create()
+    await box.controller.load()
+    for looks in (1, 2, 3):
+        while box.work.surveys < looks or box.controller._policies.next_due() is None:
+            box.controller.step()
+            await asyncio.sleep(0)
+        box.time.seconds += 60
+    assert len(box.forecasts.asked) == 1
+    answered.set()
+    await box.run()
+    assert status(box)["next"][0]["forecast"] == FORECAST.to_json()
+
+
+@runs
+async def test_forecasts_of_another_warehouse_are_forgotten() -> None:
+    """A clone of a warehouse has the same names and sizes."""
+    box = Sandbox()
+    box.forecasts.answer = answer
+    await dry(box)
+    change(box, warehouse="other")
+    change(box, warehouse="lake")
+    await box.run()
+    assert "forecast" not in status(box)["next"][0]

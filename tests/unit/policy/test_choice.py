@@ -354,6 +354,36 @@ def test_each_start_uses_up_core_hours_by_what_its_type_takes() -> None:
     assert standing().cpu_of(candidate("a.b", parts=2)) == 100
 
 
+@pytest.mark.parametrize(
+    ("cheap", "dear", "taken", "hold"),
+    [
+        (0.1, 0.4, 2, None),
+        (0.1, 0.9, 1, None),
+        (0.9, 0.1, 1, None),
+        (0.9, 0.9, 0, Hold.BUDGET_SPENT),
+        (2, 3, 0, Hold.BUDGET_TOO_SMALL),
+    ],
+)
+def test_each_partition_takes_its_own_core_hours(cheap: float, dear: float, taken: int, hold: Hold | None) -> None:
+    """By their mean, a small partition that takes long would go for its bytes, and a large one that is copied not."""
+    parts = [replace(part(n, size=MIB * 100**n), cpu=hours * CORE_HOUR) for n, hours in enumerate((dear, cheap))]
+    on = standing(used_cpu=CORE_HOUR // 2)
+    (one,) = choose([replace(candidate("a.b"), parts=tuple(parts))], on, spec(core_hours_per_window=1), NOON)
+    assert (0 if one.hold else len(one.candidate.parts), one.hold) == (taken, hold)
+
+
+def test_what_starts_leaves_what_its_partitions_do_not_take() -> None:
+    first = replace(candidate("a.a", files=99), parts=(replace(part(files=99), cpu=0.7 * CORE_HOUR),))
+    limits = spec(core_hours_per_window=1)
+    second = replace(candidate("a.b"), parts=(replace(part(), cpu=0.2 * CORE_HOUR),))
+    third = replace(candidate("a.c", files=5), parts=(replace(part(files=5), cpu=0.2 * CORE_HOUR),))
+    assert [one.hold for one in choose([first, second, third], standing(), limits, NOON)] == [
+        None,
+        None,
+        Hold.BUDGET_SPENT,
+    ]
+
+
 def test_names_are_deterministic_and_follow_from_the_previous_one() -> None:
     def name(table: str = "sales.Orders", previous: str | None = None) -> str:
         return compaction_name(policy_uid="u", table=table, type_=CompactionType.MINOR, previous=previous)

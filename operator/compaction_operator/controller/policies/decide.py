@@ -176,7 +176,7 @@ def _candidates(
             due_since=waits.get(state.name, {}),
             late=late,
             budget=budget,
-            outlooks=memory.outlooks.get(state.name, {}),
+            outlooks=memory.outlooks,
             rates=rates,
         )
     return found

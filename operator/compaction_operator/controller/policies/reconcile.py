@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from compaction_operator.api.conditions import ConditionStatus
-from compaction_operator.api.forecasting import ForecastQuestion
 from compaction_operator.api.policy import CompactionPolicySpec, CompactionPolicyStatus
 from compaction_operator.api.why import Explanation
 from compaction_operator.controller.answers import Trouble
@@ -25,10 +24,10 @@ from compaction_operator.controller.services import Services
 from compaction_operator.logs import set_subject
 from compaction_operator.policy.choice import Verdict, failures
 from compaction_operator.policy.explain import Look
-from compaction_operator.policy.forecasts import Outlooks
+from compaction_operator.policy.forecasts import Outlooks, with_new
 from compaction_operator.policy.memory import Memory
 from compaction_operator.policy.naming import compaction_name
-from compaction_operator.policy.upcoming import learned, questions, still_true
+from compaction_operator.policy.upcoming import Lacking, lacking, learned
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +43,8 @@ class _Upkeep:
     """One policy, when its next look is due, and what its looks have found.
 
     `created` are compactions that the watch has not brought yet, and at which tick they were created. `look` is the
-    last look, for those who ask. `outlooks` are the forecasts by table, and `questions` those to ask for next.
+    last look, for those who ask. `outlooks` are the forecasts that are known, `lacking` those to make next, and
+    `asking` is whether some are being made.
     """
 
     policy: Policy
@@ -53,8 +53,9 @@ class _Upkeep:
     created: dict[Key, tuple[Created, float]] = field(default_factory=dict)
     look: Look | None = None
     busy: bool = False
-    outlooks: Mapping[str, Outlooks] = field(default_factory=dict)
-    questions: tuple[ForecastQuestion, ...] = ()
+    outlooks: Outlooks = field(default_factory=dict)
+    lacking: tuple[Lacking, ...] = ()
+    asking: bool = False
 
 
 class PolicyRunner:
@@ -85,7 +86,9 @@ class PolicyRunner:
         if policy.meta.generation != known.policy.meta.generation:
             known.due = self._services.ticks()
             known.memory = replace(known.memory, began=None)
-            known.questions = ()
+            known.lacking = ()
+        if old.warehouse != new.warehouse:
+            known.outlooks = {}
         if _what_listing_reads(old) != _what_listing_reads(new):
             known.memory = replace(known.memory, tables={})
         known.policy = policy
@@ -120,9 +123,9 @@ class PolicyRunner:
             if upkeep.due <= now and not upkeep.busy:
                 upkeep.busy = True
                 yield self._run(key, upkeep)
-            if upkeep.questions:
-                asked, upkeep.questions = upkeep.questions, ()
-                yield self._forecast(upkeep, upkeep.memory, asked)
+            if upkeep.lacking and not upkeep.asking:
+                asked, upkeep.lacking, upkeep.asking = upkeep.lacking, (), True
+                yield self._forecast(upkeep, asked)
 
     def next_due(self) -> float | None:
         """Return the time of the next look, None without policies."""
@@ -149,19 +152,19 @@ class PolicyRunner:
             if upkeep.policy.meta.generation == generation:
                 upkeep.due = self._services.ticks() + pause
 
-    async def _forecast(self, upkeep: _Upkeep, memory: Memory, asked: Sequence[ForecastQuestion]) -> None:
-        """Ask for forecasts of what `memory` has; the next look decides with them."""
+    async def _forecast(self, upkeep: _Upkeep, asked: Sequence[Lacking]) -> None:
+        """Make forecasts that are lacking; the next look decides with them."""
         set_subject(upkeep.policy.subject)
+        warehouse = upkeep.policy.spec.warehouse
         try:
-            answers = await self._services.forecasts.ask(upkeep.policy.spec.warehouse, asked)
+            answers = await self._services.forecasts.ask(warehouse, [one.question for one in asked])
         except Exception:
             log.exception("policy %s: the forecasts could not be made", upkeep.policy.key)
-            return
-        now, known = self._services.clock(), dict(upkeep.outlooks)
-        for question, answer in zip(asked, answers, strict=False):
-            table = f"{question.table.database}.{question.table.name}"
-            known[table] = {**known.get(table, {}), **learned(memory, question, answer, now)}
-        upkeep.outlooks = known
+        else:
+            if upkeep.policy.spec.warehouse == warehouse:
+                upkeep.outlooks = with_new(upkeep.outlooks, learned(asked, answers, self._services.clock()))
+        finally:
+            upkeep.asking = False
 
     async def _step(self, upkeep: _Upkeep) -> float:
         """Look and act once; return the seconds until the next look."""
@@ -229,7 +232,6 @@ class PolicyRunner:
         deleted meanwhile creates nothing: the write fails.
         """
         now, known = self._services.clock(), self._known(policy, memory)
-        upkeep.outlooks = still_true(upkeep.outlooks, memory)
         memory = replace(memory, began=memory.began or now, outlooks=upkeep.outlooks)
         when = hours(policy.spec, now)
         created, pool = self._created(upkeep), self._services.pools.of_warehouse(policy.spec.warehouse).surveys
@@ -239,7 +241,6 @@ class PolicyRunner:
         if upkeep.policy.meta.generation != policy.meta.generation:
             return  # the spec was changed right after the write: what was found may be of no use for the new one
         upkeep.memory = memory
-        upkeep.questions = () if memory.is_new else questions(decision.verdicts, memory, policy.spec.strategy, now)
         upkeep.look = look = Look(policy.meta.generation, now, memory, decision.verdicts, known.past)
         try:
             for verdict in decision.starting:
@@ -252,6 +253,8 @@ class PolicyRunner:
             upkeep.look = replace(look, refusal=str(error))
             await self._not_ready(upkeep, ConditionStatus.FALSE, "NotCreated", str(error))
             return
+        if not memory.is_new and upkeep.policy.meta.generation == policy.meta.generation:
+            upkeep.lacking = lacking(decision.verdicts, memory.outlooks, policy.spec.strategy, now)
         await self._prune(known, decision)
 
     def _may_still_start(self, upkeep: _Upkeep, policy: Policy, table: str) -> bool:

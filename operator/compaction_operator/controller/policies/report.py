@@ -54,7 +54,7 @@ def looked(
         last_look_time=rfc3339_seconds(now),
         tables=counts,
         kept_back=_kept_back(plan),
-        next=tuple(_line(one, memory) for _, one in upcoming(plan.verdicts)),
+        next=tuple(map(_line, upcoming(plan.verdicts))),
         budget=_budget(policy.spec, plan, when),
     )
     draft.set(READY, *_ready(policy.spec, memory, counts, plan))
@@ -99,7 +99,7 @@ def _kept_back(plan: Plan) -> tuple[KeptBack, ...]:
     return tuple(found)[:MAX_KEPT_BACK]
 
 
-def _line(one: Verdict, memory: Memory) -> NextTable:
+def _line(one: Verdict) -> NextTable:
     found = one.candidate
     return NextTable(
         table=found.table,
@@ -115,7 +115,7 @@ def _line(one: Verdict, memory: Memory) -> NextTable:
         delete_bytes=found.delete_bytes,
         bytes=found.bytes,
         forecast=found.forecast,
-        forecast_problem=forecast_problem(found, memory),
+        forecast_problem=forecast_problem(found),
         kept_back_by=one.hold,
     )
 
