@@ -553,8 +553,8 @@ class FakeForecasts:
     until: asyncio.Event | None = None
 
     async def ask(self, warehouse: str, questions: Sequence[ForecastQuestion]) -> list[ForecastAnswer]:
-        assert warehouse == "lake"
         self.asked += questions
+        assert warehouse == "lake"
         if self.until:
             await self.until.wait()
         return list(takewhile(lambda one: one is not None, map(self.answer, questions)))  # type: ignore[arg-type]

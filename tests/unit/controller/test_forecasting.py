@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,43 @@ def ask(child: Any) -> Any:
     return answers
 
 
+class Pipe:
+    """A named pipe that a child opens, signals by, and closes when it ends."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self.reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def signal(self, *, indent: int = 0) -> list[str]:
+        """Return the lines by which a child does so."""
+        return [
+            f"{' ' * indent}{line}"
+            for line in (f"out = open({str(self.path)!r}, 'w')", "print('!', file=out, flush=True)")
+        ]
+
+    async def signalled(self) -> None:
+        """Wait for a child's signal."""
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self.reader, ready.set)
+        await ready.wait()
+        loop.remove_reader(self.reader)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no child has it open any more."""
+        os.read(self.reader, 9)
+        return os.read(self.reader, 9) == b""  # else it would block, which is an error
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Iterator[Pipe]:
+    """Such a pipe."""
+    found = Pipe(tmp_path / "pipe")
+    yield found
+    os.close(found.reader)
+
+
 HANGS = "time.sleep(600)"
 TOO_LONG = "the forecast failed: it takes longer than 1 seconds"
 
@@ -77,13 +115,9 @@ class TestChild:
         assert found == ["b", "the forecast failed: no such thing; exit code 1"]
         assert ask("os.kill(os.getpid(), 9)") == ["the forecast failed: exit code -9"]
 
-    def test_a_question_that_takes_too_long_is_given_up_and_its_process_killed(self, ask: Any, tmp_path: Path) -> None:
-        """It blocks before it answers the second one, until it is killed: the pipe is closed then."""
-        os.mkfifo(tmp_path / "alive")
-        reader = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
-        found = ask(f"out = open({str(tmp_path / 'alive')!r}, 'w')", "say(0)", HANGS, seconds=1.0)
-        assert found == ["b", TOO_LONG]
-        assert os.read(reader, 1) == b""
+    def test_a_question_that_takes_too_long_is_given_up_and_its_process_killed(self, ask: Any, pipe: Pipe) -> None:
+        assert ask(*pipe.signal(), "say(0)", HANGS, seconds=1.0) == ["b", TOO_LONG]
+        assert pipe.is_closed
 
     def test_the_time_of_all_is_no_fault_of_the_one_that_it_ends_at(self, ask: Any) -> None:
         assert ask("say(0)", HANGS, life=3.0) == ["b"]
@@ -102,36 +136,41 @@ class TestChild:
         assert "resources.limits.memory" in caplog.text
 
     def test_one_runs_at_a_time_and_its_memory_is_not_counted_against_the_next(
-        self, child: Any, tmp_path: Path
+        self, child: Any, pipe: Pipe, tmp_path: Path
     ) -> None:
-        """The first one takes what there is, until it ends."""
-        used = str(tmp_path / "memory.current")
-        forecaster = child(f"open({used!r}, 'w').write('1')", "say(0)", f"open({used!r}, 'w').write('0')", "say(1)")
+        """The first one has what there is, until it ends."""
+        used, go = tmp_path / "memory.current", tmp_path / "go"
+        os.mkfifo(go)
+        begun = (f"if os.path.exists({str(go)!r}):", f"    open({str(used)!r}, 'w').write('1')", *pipe.signal(indent=4))
+        ended = (
+            f"    open({str(go)!r}).read()",
+            f"    os.remove({str(go)!r})",
+            f"    open({str(used)!r}, 'w').write('0')",
+        )
+        forecaster = child(*begun, *ended, "say(0)")
 
         async def both() -> list[int]:
-            found = await asyncio.gather(forecaster.ask("lake", ASKED), forecaster.ask("lake", ASKED))
-            return [len(answers) for answers in found]
+            first = asyncio.ensure_future(forecaster.ask("lake", ASKED))
+            await pipe.signalled()
+            second = asyncio.ensure_future(forecaster.ask("lake", ASKED))
+            await asyncio.sleep(0)
+            await asyncio.to_thread(go.write_text, "!")
+            return [len(answers) for answers in await asyncio.gather(first, second)]
 
-        assert asyncio.run(both()) == [2, 2]
+        assert asyncio.run(both()) == [1, 1]
 
-    def test_it_ends_with_the_controller(self, child: Any, tmp_path: Path) -> None:
+    def test_it_ends_with_the_controller(self, child: Any, pipe: Pipe) -> None:
         """What waits for it is cancelled then, and kills it."""
-        os.mkfifo(tmp_path / "alive")
-        reader = os.open(tmp_path / "alive", os.O_RDONLY | os.O_NONBLOCK)
-        forecaster = child(f"out = open({str(tmp_path / 'alive')!r}, 'w')", "out.write('!')", "out.flush()", HANGS)
+        forecaster = child(*pipe.signal(), HANGS)
 
         async def cancelled() -> None:
             asking = asyncio.ensure_future(forecaster.ask("lake", ASKED))
-            ready = asyncio.Event()
-            asyncio.get_running_loop().add_reader(reader, ready.set)
-            await ready.wait()
-            asyncio.get_running_loop().remove_reader(reader)
+            await pipe.signalled()
             asking.cancel()
             await asyncio.wait([asking])
 
         asyncio.run(cancelled())
-        assert os.read(reader, 9) in (b"!", b"")
-        assert os.read(reader, 9) == b""
+        assert pipe.is_closed
 
     def test_no_other_is_started_beside_one_that_does_not_end(self, child: Any) -> None:
         """Its storage hangs: not even SIGKILL ends it."""
@@ -292,6 +331,22 @@ async def test_a_look_asks_nothing_while_its_questions_are_being_answered() -> N
     answered.set()
     await box.run()
     assert status(box)["next"][0]["forecast"] == FORECAST.to_json()
+
+
+@runs
+async def test_what_a_policy_lacked_in_another_warehouse_is_not_asked_for() -> None:
+    box = Sandbox()
+    box.work.memory = memory(state("sales.orders"))
+    box.kube.apply(ResourceKind.POLICY, policy_raw(dryRun=True))
+    box.create()
+    await box.controller.load()
+    (upkeep,) = box.controller._policies._upkeeps.values()
+    box.controller.step()
+    while not upkeep.lacking:
+        await asyncio.sleep(0)
+    change(box, warehouse="other")
+    await box.run()
+    assert box.forecasts.asked == []
 
 
 @runs

@@ -86,9 +86,8 @@ class PolicyRunner:
         if policy.meta.generation != known.policy.meta.generation:
             known.due = self._services.ticks()
             known.memory = replace(known.memory, began=None)
-            known.lacking = ()
         if old.warehouse != new.warehouse:
-            known.outlooks = {}
+            known.outlooks, known.lacking = {}, ()
         if _what_listing_reads(old) != _what_listing_reads(new):
             known.memory = replace(known.memory, tables={})
         known.policy = policy
