@@ -94,6 +94,18 @@ class OtherClient:
         """Roll back what writers left whose heartbeat is over, as the cleaner does."""
         self.client.rollbackFailedWrites(meta_client(self._session, self._table.location))
 
+    def begin_rollback(self, action: str, instant: str) -> None:
+        """Plan the rollback of what has begun, and do no more."""
+        jvm, context = self._session.jvm, self.client.getEngineContext()
+        table = jvm.org.apache.hudi.table.HoodieSparkTable.create(self.client.getConfig(), context)
+        make = table.getMetaClient().getInstantGenerator()
+        inflight = {
+            LOG_COMPACTION: make.getLogCompactionInflightInstant,
+            COMPACTION: make.getCompactionInflightInstant,
+        }[action]
+        time = str(self.client.createNewInstantTime(False))
+        table.scheduleRollback(context, time, inflight(instant), False, False, False)
+
     def plan(self, instant: str, action: str = LOG_COMPACTION) -> list[list[str]]:
         """Return the names of the log files of each operation of a plan on the timeline."""
         plans = self._session.jvm.org.apache.hudi.common.util.CompactionUtils

@@ -13,7 +13,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from compaction_operator.hudi import Plan
-from compaction_operator.hudi.errors import HudiLockError
+from compaction_operator.hudi.errors import HudiLockError, WaitingForInstantError
 from compaction_operator.hudi.jvm import writes
 from tests.integration.hudi import other_client as by_hand
 from tests.integration.hudi.conftest import MakeOtherClient, Shared
@@ -81,3 +81,27 @@ def test_a_plan_that_another_client_committed_meanwhile_is_not_committed_twice(
     listed.upsert(range(8, 12), 40)
     jobs.done(listed, COMPACTION, options=EACH_TIME)
     listed.check("after the next compaction", **BY_METADATA)
+
+
+@pytest.mark.parametrize("kind", [LOG_COMPACTION, COMPACTION])
+def test_a_plan_that_another_client_rolls_back_is_not_committed(
+    listed: SmallTable,
+    jobs: Jobs,
+    other_client: MakeOtherClient,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: CompactionType,
+) -> None:
+    """As a writer does that runs whatever compaction is pending: it would delete the files after their commit."""
+    other, require_all_written = other_client(listed), writes.require_all_written
+
+    def rolled_back_meanwhile(plan: Plan, statuses: Iterable[Any]) -> None:
+        require_all_written(plan, statuses)
+        other.begin_rollback(kind.lower(), plan.instant)
+
+    monkeypatch.setattr(writes, "require_all_written", rolled_back_meanwhile)
+    with pytest.raises(WaitingForInstantError, match="is being rolled back by another client"):
+        jobs.run(listed, kind, options=EACH_TIME)
+    listed.check("after the attempt", **BY_METADATA)
+    monkeypatch.undo()
+    jobs.done(listed, kind, options=EACH_TIME)
+    listed.check("after the next attempt", **BY_METADATA)

@@ -20,6 +20,8 @@ COMMON: Mapping[str, str] = {
     "avro.model.HoodieCleanerPlan": "getExtraMetadata/0 setExtraMetadata/1 setPartitionsToBeDeleted/1",
     "avro.model.HoodieCompactionOperation": "setDeltaFilePaths/1",
     "avro.model.HoodieCompactionPlan": "getExtraMetadata/0 getOperations/0 setExtraMetadata/1 setOperations/1",
+    "avro.model.HoodieInstantInfo": "getCommitTime/0",
+    "avro.model.HoodieRollbackPlan": "getInstantToRollback/0",
     "client.BaseHoodieTableServiceClient": "getInstantsToRollback/3 getPendingRollbackInfo/3 getPendingRollbackInfos/1 "
     "rollbackFailedWrites/1",
     "client.SparkRDDWriteClient": "archive/0 close/0 commitCompaction/3 commitLogCompaction/3 compact/1 "
@@ -84,6 +86,7 @@ COMMON: Mapping[str, str] = {
     "table.action.clean.CleanPlanActionExecutor": "needsCleaning/1 requestClean/1",
     "table.action.compact.ScheduleCompactionActionExecutor": "new/6",
     "table.action.compact.plan.generators.HoodieLogCompactionPlanGenerator": "generateCompactionPlan/1 new/4",
+    "table.action.rollback.RollbackUtils": "getRollbackPlan/2",
 }
 """For each class below `org.apache.hudi`: its methods with their number of arguments, and its constants."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from compaction_operator.hudi.errors import HudiFailedError
+from compaction_operator.hudi.errors import HudiFailedError, WaitingForInstantError
 from compaction_operator.hudi.instants import Action
 from compaction_operator.hudi.jvm.java import hudi_errors, items
 from compaction_operator.hudi.jvm.table import JavaTable
@@ -20,6 +20,7 @@ class Writes(JavaTable):
         """Execute a plan and commit it.
 
         `confirm` is called under the table's lock, right before the commit, and may raise to prevent it.
+        Raises WaitingForInstantError if another client has begun to roll the plan back.
         """
         with hudi_errors(f"running {plan.action} {plan.instant}"):
             client = self._client
@@ -33,6 +34,7 @@ class Writes(JavaTable):
                 written = metadata.getCommitMetadata().get() if self._is_1_0 else metadata
                 with self.locked_for_client():
                     confirm()
+                    self._require_not_rolled_back(plan)
                     commit(plan.instant, written, self._none())
             except BaseException:
                 if plan.action is Action.COMPACTION and not self._is_1_0:
@@ -42,6 +44,22 @@ class Writes(JavaTable):
                     client.getTableServiceClient().getHeartbeatClient().stop(plan.instant)
                 raise
             return self._written(plan)
+
+    def _require_not_rolled_back(self, plan: Plan) -> None:
+        """Raise WaitingForInstantError if another client has begun to roll a plan back.
+
+        It deletes the files of the plan, committed or not. NB: writers that run whatever compaction is pending first
+        roll one back that is inflight, and it stays inflight until all is deleted (BaseRollbackActionExecutor).
+        """
+        meta = self._meta()
+        read = self._hudi.table.action.rollback.RollbackUtils.getRollbackPlan
+        instants = items(meta.getActiveTimeline().getInstants())
+        for one in (one for one in instants if str(one.getAction()) == "rollback" and not one.isCompleted()):
+            if str(read(meta, one).getInstantToRollback().getCommitTime()) == plan.instant:
+                raise WaitingForInstantError(
+                    f"{plan.action} {plan.instant} is being rolled back by another client "
+                    f"({one.requestedTime()}.rollback); the next attempt finishes that, and the plan is run again"
+                )
 
     @hudi_errors("adding up what was written")
     def written(self, *, besides: str) -> tuple[int, int]:
