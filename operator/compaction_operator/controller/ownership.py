@@ -57,9 +57,7 @@ class Ownership:
     def _operator_of(self, resource: Compaction | Cleanup | Policy) -> str | None:
         """Return the namespace of the operator that handles a resource, or has created it to handle it."""
         handler = self._handler_of(resource)
-        if handler is None and isinstance(resource, Compaction) and not resource.status.attempt:
-            return resource.created_by
-        return handler
+        return resource.created_by if handler is None and isinstance(resource, Compaction) else handler
 
     def _handler_of(self, resource: Compaction | Cleanup | Policy) -> str | None:
         """Return the namespace of the operator that handles a resource: the first that wrote to it.

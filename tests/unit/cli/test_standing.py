@@ -96,6 +96,14 @@ def test_what_another_operator_handles_names_it_and_the_way_around() -> None:
     assert standing(done, "kc", asked="one").steps == ()
 
 
+def test_an_annotation_names_no_operator_once_there_was_an_attempt() -> None:
+    """As the controller has it: an older one attempted without a name in the status, and goes on."""
+    one = compaction(status={"attempt": 1, "conditions": [condition("Running")]})
+    one.raw["metadata"]["annotations"] = {ANNOTATION_OPERATOR: "two"}
+    found = standing(one, "kc", asked="one")
+    assert (found.operator, found.steps) == (None, (advice.COMPACTION["Running"],))
+
+
 def test_a_cleanup_names_each_reader_and_what_may_be_done_about_it() -> None:
     bob = {"kind": "Transaction", "id": 9, "user": "bob", "host": "nb", "health": "LikelyLeaked"}
     carol = {"kind": "Lock", "id": 5, "user": "carol", "host": "bi"}

@@ -294,6 +294,21 @@ async def test_the_annotation_takes_nothing_from_the_operator_that_has_written()
 
 
 @runs
+async def test_the_annotation_takes_no_attempt_that_names_no_operator() -> None:
+    """An older version left the name out of the status. Its attempt has to end."""
+    first = operator("default")
+    await begun(first)
+    raw = first.kube.get(ResourceKind.COMPACTION, "nightly")
+    raw["metadata"]["annotations"] = {ANNOTATION_OPERATOR: "two"}
+    del raw["status"]["operator"]
+    first.kube.apply(ResourceKind.COMPACTION, raw)
+    first.kube.end_job(JOB, ok=False)
+    again = operator("default", beside=first)
+    await look(again)
+    assert (again.work.count("end 1"), again.compaction()["operator"]) == (1, "one")
+
+
+@runs
 async def test_a_journal_belongs_to_the_operator_of_its_driver_before_any_look() -> None:
     """The second operator may see it first: without readers in its own metastore it would delete at once (H1)."""
     first = operator("default")

@@ -154,7 +154,12 @@ class Compaction(TableResource[TableCompactionSpec, TableCompactionStatus]):
 
     @property
     def created_by(self) -> str | None:
-        """The namespace of the operator that created it, for a policy or a pool, as the annotation says."""
+        """The namespace of the operator that created it, for a policy or a pool, as the annotation says.
+
+        None after an attempt. NB: users can write annotations, and one must take no attempt from its operator.
+        """
+        if self.status.attempt:
+            return None
         return (self.raw["metadata"].get("annotations") or {}).get(ANNOTATION_OPERATOR) or None
 
     @property
