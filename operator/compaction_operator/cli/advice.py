@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind
+from compaction_operator.controller.ownership import UNCLAIM
 
 NOTHING = "nothing"
 _WAITS = f"{NOTHING}: it goes on by itself"
@@ -138,6 +139,7 @@ HANDLED_BY_ANOTHER = (
     "the operator of namespace {operator} handles this, not that of {asked}: ask there, by --operator; only if that "
     "one was removed, list {operator} under takeOver in the values of the one that remains"
 )
+CREATED_BY_ANOTHER = f"{HANDLED_BY_ANOTHER}, or: {UNCLAIM}"
 UNKNOWN = "see docs/resources.md for this reason, and read the message"
 
 

@@ -78,7 +78,8 @@ def standing(resource: Compaction | Cleanup | Policy, program: str, *, asked: st
     operator = resource.operator or (resource.created_by if isinstance(resource, Compaction) else None)
     steps = found.steps
     if operator and asked and operator != asked and found.state is not State.SUCCEEDED:
-        steps = (advice.HANDLED_BY_ANOTHER.format(operator=operator, asked=asked), *steps)
+        text = advice.HANDLED_BY_ANOTHER if resource.operator else advice.CREATED_BY_ANOTHER
+        steps = (text.format(operator=operator, asked=asked, **words), *steps)
     return found.model_copy(update={"operator": operator, "steps": steps})
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from compaction_operator.api.compaction import ANNOTATION_OPERATOR
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy
 
@@ -15,6 +16,8 @@ REMINDER = 3600.0
 """Seconds between two notes about what is left to another operator: the API server keeps an event for an hour."""
 NOT_SERVED = "NotServed"
 HANDLED_BY_ANOTHER = "HandledByAnother"
+UNCLAIM = f"kubectl annotate tcomp {{name}} -n {{namespace}} {ANNOTATION_OPERATOR}-"
+"""The command that frees a compaction which an operator has created, and no operator has handled."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,12 @@ class Ownership:
         operator = self._operator_of(resource)
         if operator is None or self.has(resource) or not self.config.serves(resource.meta.namespace):
             return None
+        name, namespace = resource.meta.name, resource.meta.namespace
+        or_free_it = "" if self._handler_of(resource) else f", or: {UNCLAIM.format(name=name, namespace=namespace)}"
         return (
             f"the operator of namespace {operator} handles this, so that of namespace {self.identity} does not: "
-            f"take namespace {resource.meta.namespace} off one of their lists; only if the other one was removed, list "
-            f"{operator} under takeOver in the Helm values of the one that remains"
+            f"take namespace {namespace} off one of their lists; only if the other one was removed, list "
+            f"{operator} under takeOver in the Helm values of the one that remains{or_free_it}"
         )
 
     def _operator_of(self, resource: Compaction | Cleanup | Policy) -> str | None:

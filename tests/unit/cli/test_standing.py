@@ -11,9 +11,11 @@ from compaction_operator.api.request import SUCCESS_REASONS, Reason
 from compaction_operator.cli import advice
 from compaction_operator.cli.standing import Standing, State, standing, worth_a_line
 from compaction_operator.controller.kube.resources import read_policy
+from compaction_operator.controller.ownership import UNCLAIM
 from tests.unit.controller.sandbox import cleanup, compaction
 from tests.unit.controller.test_policies import policy_raw
 
+FREE_IT = ", or: kubectl annotate tcomp nightly -n default compaction.dev/operator-"
 DOCS = Path(__file__).parents[3] / "docs"
 NOON, LATER = "2026-01-01T12:00:00Z", "2026-01-01T13:00:00Z"
 ALICE = {"kind": "Lock", "id": 4, "txnId": 7, "user": "alice", "host": "etl-7", "since": LATER}
@@ -89,6 +91,7 @@ def test_what_another_operator_handles_names_it_and_the_way_around() -> None:
         assert (found.operator, found.state) == ("two", State.WAITING)
         assert found.steps[0].startswith("the operator of namespace two handles this, not that of one")
         assert "list two under takeOver" in found.steps[0]
+        assert found.steps[0].endswith(FREE_IT) is (one is compactions[1])
         assert len(found.steps) > 1
         for asked in ("two", None):
             assert standing(one, "kc", asked=asked).steps == found.steps[1:]
@@ -194,6 +197,11 @@ def test_every_documented_reason_has_advice(heading: str, known: dict[str, str])
     found = {word for row in rows for word in re.findall(r"\b[A-Z]\w+\b", row)} - {"Hive"}
     assert len(found) > 15
     assert found - known.keys() - {"NoAutoCompactionMissing", "InitiatorUnknown"} == set()
+
+
+def test_the_way_around_an_operator_that_is_gone_is_documented() -> None:
+    for page in "operate.md", "install.md":
+        assert UNCLAIM.format(name="NAME", namespace="NAMESPACE") in (DOCS / page).read_text()
 
 
 def test_every_documented_reason_of_a_policy_has_advice() -> None:

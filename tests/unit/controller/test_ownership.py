@@ -269,6 +269,24 @@ def test_what_an_operator_creates_is_its_own_before_its_first_look(create: Calla
 
 
 @runs
+async def test_what_a_removed_operator_has_created_is_free_by_the_command_of_the_event() -> None:
+    """Without takeOver: no operator has handled it. What one has handled has no such way."""
+    second = operator("default", identity="two")
+    raw = compaction_raw()
+    raw["metadata"]["annotations"] = {ANNOTATION_OPERATOR: "one"}
+    second.kube.apply(ResourceKind.COMPACTION, raw)
+    second.kube.apply(ResourceKind.COMPACTION, {**compaction_raw("handled"), "status": {"operator": "one"}})
+    assert await look(second) == 0
+    told = {one["involvedObject"]["name"]: one["message"] for one in second.kube.events}
+    assert told["nightly"].endswith("remains, or: kubectl annotate tcomp nightly -n default compaction.dev/operator-")
+    assert told["handled"].endswith("of the one that remains")
+    del raw["metadata"]["annotations"]
+    second.kube.apply(ResourceKind.COMPACTION, raw)
+    await look(second)
+    assert (second.compaction()["operator"], second.compaction()["attempt"]) == ("two", 1)
+
+
+@runs
 async def test_the_annotation_gives_no_operator_a_namespace_that_it_does_not_serve() -> None:
     """Users can write it: neither a failure nor an attempt may come of that."""
     box = operator("other")
