@@ -118,6 +118,25 @@ def test_the_question_goes_through_the_api_server(kubeconfig: Callable[[str], No
     ]
 
 
+@pytest.mark.parametrize(
+    ("message", "ends"),
+    [
+        ('services "compaction-operator" not found', "give --operator NAMESPACE/SERVICE or set COMPACTION_OPERATOR"),
+        ("no policy of that name", "no policy of that name"),
+    ],
+)
+def test_an_operator_that_is_elsewhere_is_what_to_give(
+    kubeconfig: Callable[[str], None], message: str, ends: str
+) -> None:
+    """A controller's own 404 is about policies."""
+    missing = json.dumps({"kind": "Status", "message": message, "code": 404}).encode()
+    with server(lambda _: (404, missing)) as address:
+        kubeconfig(address)
+        done = verb("why", DUE)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert done.stderr.rstrip().endswith(ends)
+
+
 @pytest.mark.parametrize("way", ["service", "url"])
 def test_a_standby_is_not_the_answer(kubeconfig: Callable[[str], None], way: str) -> None:
     """The Service leads to any replica, so the question is asked again until the leader has it."""

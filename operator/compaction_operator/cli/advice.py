@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from compaction_operator.api.cleanup import Blocker, BlockerHealth, BlockerKind
 from compaction_operator.controller.ownership import UNCLAIM
 
+OPERATOR = "compaction-system/compaction-operator"
+"""The operator that verbs ask unless --operator names another one."""
 NOTHING = "nothing"
 _WAITS = f"{NOTHING}: it goes on by itself"
 _AGAIN = f"{NOTHING}: the next attempt starts by itself"
@@ -16,7 +18,7 @@ COMPACTION: Mapping[str, str] = {
     "Queued": f"{NOTHING}: its turn comes when those before it are done",
     "Running": NOTHING,
     "Settling": _WAITS,
-    "Suspended": "let it go on: {program} resume tcomp/{name} -n {namespace}",
+    "Suspended": "let it go on: {program} resume tcomp/{name} -n {namespace}{context}",
     "NotServed": "list the namespace in the values of the operator that should handle it",
     "InCompactionQueue": "nothing; set NO_AUTO_COMPACTION on tables that this operator compacts",
     "QueueEntryEnded": "enqueue the table again",
@@ -87,8 +89,9 @@ CLEANUP: Mapping[str, str] = {
     "NotAskedYet": _WAITS,
     "ReadersFromBefore": f"{NOTHING}: nothing is deleted while an older reader is left; end a client that hangs",
     "GracePeriod": _WAITS,
-    "Suspended": "let it go on: {program} resume ccl/{name} -n {namespace}",
-    "WaitingForApproval": "look at status.partitions[].planned, then: {program} approve ccl/{name} -n {namespace}",
+    "Suspended": "let it go on: {program} resume ccl/{name} -n {namespace}{context}",
+    "WaitingForApproval": "look at status.partitions[].planned, then: {program} approve ccl/{name} -n "
+    "{namespace}{context}",
     "Quarantined": "nothing, or move the directories back, as docs/operate.md says",
     "Deleting": _WAITS,
     "NotDeletedYet": _WAITS,
@@ -116,7 +119,7 @@ CLEANUP: Mapping[str, str] = {
 """By the reason of a CompactionCleanup's Succeeded condition."""
 
 POLICY: Mapping[str, str] = {
-    "Suspended": "let it go on: {program} resume tcp/{name} -n {namespace}",
+    "Suspended": "let it go on: {program} resume tcp/{name} -n {namespace}{context}",
     "NothingMatches": "change tables.include, or the databases that the warehouse allows",
     "UnknownTimeZone": "correct the window that the message quotes",
     "InvalidFilter": "correct the partition filter that the message quotes",
@@ -136,8 +139,8 @@ POLICY: Mapping[str, str] = {
 UNSEEN = "check that the operator runs, and that a warehouse of its values lists the namespace"
 BY_THE_OPERATOR = "ask the administrator: the operator's value cleanup.suspend holds all deletion"
 HANDLED_BY_ANOTHER = (
-    "the operator of namespace {operator} handles this, not that of {asked}: ask there, by --operator; only if that "
-    "one was removed, list {operator} under takeOver in the values of the one that remains"
+    "the operator of namespace {operator} handles this: ask there, by --operator {operator}/SERVICE; only if that one "
+    "was removed, list {operator} under takeOver in the values of the one that remains"
 )
 CREATED_BY_ANOTHER = f"{HANDLED_BY_ANOTHER}, or: {UNCLAIM}"
 UNKNOWN = "see docs/resources.md for this reason, and read the message"

@@ -9,6 +9,7 @@ import click
 from compaction_operator.api.cleanup import KIND as CLEANUP_KIND
 from compaction_operator.api.compaction import KIND as COMPACTION_KIND
 from compaction_operator.api.policy import KIND as POLICY_KIND
+from compaction_operator.cli.advice import OPERATOR
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,7 +79,7 @@ def operator_option(command: F) -> F:
         "--operator",
         metavar="NAMESPACE/SERVICE",
         envvar="COMPACTION_OPERATOR",
-        default="compaction-system/compaction-operator",
+        default=OPERATOR,
         show_default=True,
         help="The operator's Service. Also from the environment variable COMPACTION_OPERATOR.",
     )(command)

@@ -1,5 +1,6 @@
 """How a resource stands, for people: does it run, wait or fail, since when, for whom, and what comes next. Pure."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import TypedDict
@@ -13,6 +14,7 @@ from compaction_operator.api.model import Model
 from compaction_operator.api.policy import ACTIVE, READY
 from compaction_operator.api.policy import KIND as POLICY_KIND
 from compaction_operator.cli import advice
+from compaction_operator.cli.advice import OPERATOR
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy
 from compaction_operator.controller.kube.times import rfc3339_seconds
 
@@ -65,21 +67,26 @@ class Standing(Model):
         return f"{SHORT_NAMES[self.kind]}/{self.name}"
 
 
-def standing(resource: Compaction | Cleanup | Policy, program: str, *, asked: str | None = None) -> Standing:
+def standing(
+    resource: Compaction | Cleanup | Policy, program: str, *, asked: str | None = None, context: str | None = None
+) -> Standing:
     """Return how a resource stands; `program` is this one's name, for the commands that it advises.
 
-    `asked` is the namespace of the operator that the user means. If another one handles the resource, that comes first.
+    `asked` is the operator that the user means, as NAMESPACE/SERVICE. If another one handles the resource, that comes
+    first. Advised commands repeat it, unless it is the default, and the `context` of kubeconfig that the user gave.
     """
     words = {"program": program, "name": resource.meta.name, "namespace": resource.meta.namespace}
+    words["context"] = f" --context {shlex.quote(context)}" if context else ""
+    words["options"] = words["context"] if asked in (None, OPERATOR) else f" --operator {asked}{words['context']}"
     if isinstance(resource, Compaction):
         found = _of_compaction(resource, words)
     else:
         found = _of_cleanup(resource, words) if isinstance(resource, Cleanup) else _of_policy(resource, words)
     operator = resource.operator or (resource.created_by if isinstance(resource, Compaction) else None)
     steps = found.steps
-    if operator and asked and operator != asked and found.state is not State.SUCCEEDED:
+    if operator and asked and operator != asked.partition("/")[0] and found.state is not State.SUCCEEDED:
         text = advice.HANDLED_BY_ANOTHER if resource.operator else advice.CREATED_BY_ANOTHER
-        steps = (text.format(operator=operator, asked=asked, **words), *steps)
+        steps = (text.format(operator=operator, **words), *steps)
     return found.model_copy(update={"operator": operator, "steps": steps})
 
 
@@ -197,7 +204,8 @@ def _about_cleanups(status: TableCompactionStatus, words: Mapping[str, str]) -> 
     """Return where to ask further when a compaction is done, but its cleanup is not."""
     if status.cleanup_phase in (None, CleanupPhase.SUCCEEDED):
         return ()
-    return tuple("{program} why ccl/{cleanup} -n {namespace}".format(cleanup=one, **words) for one in status.cleanups)
+    command = "{program} why ccl/{cleanup} -n {namespace}{options}"
+    return tuple(command.format(cleanup=one, **words) for one in status.cleanups)
 
 
 def _cleanup_since(status: CompactionCleanupStatus) -> str | None:

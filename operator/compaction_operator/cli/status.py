@@ -68,7 +68,8 @@ def status(which: tuple[str, ...], *, namespaces: tuple[str, ...], context: str 
     found = read_all(Cluster(context), wanted.namespaces)
     for note in found.notes:
         click.echo(note, err=True)
-    stands = [one for one in (standing(resource, program()) for resource in found.resources) if wanted.is_about(one)]
+    every = (standing(resource, program(), context=context) for resource in found.resources)
+    stands = [one for one in every if wanted.is_about(one)]
     if output == "json":
         print_json([one.to_json() for one in stands])
         return

@@ -76,7 +76,7 @@ def why(
     from compaction_operator.cli.cluster import Cluster, read_one  # noqa: PLC0415 - Kubernetes
 
     known, _ = read_one(Cluster(context), subject.kind, namespace=namespace, name=subject.name)
-    found = standing(known, program(), asked=operator.partition("/")[0])
+    found = standing(known, program(), asked=operator, context=context)
     if output == "json":
         print_json(found.to_json())
         return

@@ -76,6 +76,23 @@ def test_a_compaction_that_is_done_leads_to_the_cleanup_that_is_not() -> None:
     assert of_compaction("Compacted", "True", cleanupPhase="Succeeded", **done).steps == ()
 
 
+def test_advised_commands_are_about_the_operator_and_context_that_the_user_gave() -> None:
+    """Else they would ask another cluster, or another operator."""
+    done = {"phase": "Succeeded", "completionTime": LATER, "cleanups": ["nightly-1-0"], "cleanupPhase": "Pending"}
+    ended = compaction(status={"conditions": [condition("Compacted", "True")], **done})
+    held = cleanup(suspend=True, status={"conditions": [condition("Suspended")]})
+    for asked, context, options in (
+        ("ops/op", None, " --operator ops/op"),
+        ("ops/op", "the other", " --operator ops/op --context 'the other'"),
+        (advice.OPERATOR, "there", " --context there"),
+        (advice.OPERATOR, None, ""),
+    ):
+        found = standing(ended, "kc", asked=asked, context=context)
+        assert found.steps == (f"kc why ccl/nightly-1-0 -n default{options}",)
+        _, _, where = standing(held, "kc", asked=asked, context=context).steps[0].partition("-n default")
+        assert where == options.removeprefix(" --operator ops/op")
+
+
 def test_a_resource_that_nobody_has_written_to_waits_for_an_operator() -> None:
     for found in (standing(compaction(), "kc"), standing(cleanup(), "kc"), of_policy()):
         assert (found.state, found.reason, found.steps) == (State.WAITING, "NotSeenYet", (advice.UNSEEN,))
@@ -87,23 +104,25 @@ def test_what_another_operator_handles_names_it_and_the_way_around() -> None:
     compactions = compaction(status=waits), compaction(status={"conditions": []})
     compactions[1].raw["metadata"]["annotations"] = {ANNOTATION_OPERATOR: "two"}
     for one in (*compactions, cleanup(operator="two"), read_policy({**policy_raw(), "status": waits})):
-        found = standing(one, "kc", asked="one")
+        found = standing(one, "kc", asked="one/op")
         assert (found.operator, found.state) == ("two", State.WAITING)
-        assert found.steps[0].startswith("the operator of namespace two handles this, not that of one")
+        assert found.steps[0].startswith(
+            "the operator of namespace two handles this: ask there, by --operator two/SERVICE"
+        )
         assert "list two under takeOver" in found.steps[0]
         assert found.steps[0].endswith(FREE_IT) is (one is compactions[1])
         assert len(found.steps) > 1
-        for asked in ("two", None):
+        for asked in ("two/op", None):
             assert standing(one, "kc", asked=asked).steps == found.steps[1:]
     done = compaction(status={"operator": "two", "conditions": [condition("Compacted", "True")]})
-    assert standing(done, "kc", asked="one").steps == ()
+    assert standing(done, "kc", asked="one/op").steps == ()
 
 
 def test_an_annotation_names_no_operator_once_there_was_an_attempt() -> None:
     """As the controller has it: an older one attempted without a name in the status, and goes on."""
     one = compaction(status={"attempt": 1, "conditions": [condition("Running")]})
     one.raw["metadata"]["annotations"] = {ANNOTATION_OPERATOR: "two"}
-    found = standing(one, "kc", asked="one")
+    found = standing(one, "kc", asked="one/op")
     assert (found.operator, found.steps) == (None, (advice.COMPACTION["Running"],))
 
 

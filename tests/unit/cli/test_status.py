@@ -184,3 +184,13 @@ def test_a_resource_that_does_not_exist_is_one_line(api: FakeApi) -> None:
     done = verb("why", "tcomp/x", "-n", "other")
     assert (done.returncode, done.stdout) == (1, "")
     assert "404 Not Found: x not found" in done.stderr
+
+
+def test_next_steps_repeat_the_operator_and_the_context_that_were_given(api: FakeApi) -> None:
+    ended = {"conditions": [condition("Compacted", "True")], "cleanups": ["nightly-1-0"], "cleanupPhase": "Pending"}
+    api.objects = [{**compaction_raw("nightly"), "status": {**ended, "completionTime": "2026-01-01T14:00:00Z"}}]
+    given = ("--operator", "ops/op", "--context", "here")
+    found = json.loads(verb("why", "tcomp/nightly", "-n", "default", *given, "--json").stdout)
+    assert found["steps"] == [f"compaction-operator why ccl/nightly-1-0 -n default {' '.join(given)}"]
+    (shown,) = json.loads(verb("status", "--context", "here", "--json").stdout)
+    assert shown["steps"] == ["compaction-operator why ccl/nightly-1-0 -n default --context here"]

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 from pydantic import TypeAdapter, ValidationError
 
 from compaction_operator.api.why import PATH, Explanation
-from compaction_operator.controller.kube.client import TIMEOUT, KubeError, NotReadyError, connect, message_of
+from compaction_operator.controller.kube.client import TIMEOUT, GoneError, KubeError, NotReadyError, connect, message_of
 from compaction_operator.errors import OperatorError
 
 TRIES, PAUSE = 20, 0.25
@@ -61,7 +61,12 @@ def _of_service(operator: str, query: Mapping[str, str], context: str | None) ->
     try:
         return connect(context=context).ask_service(namespace, f"{service}:{PORT}", PATH, query)
     except KubeError as error:
-        raise _refusal(f"Service {operator}: {error}", standby=isinstance(error, NotReadyError)) from error
+        # NB: a controller says 404, too, of a table without a policy.
+        missing = isinstance(error, GoneError) and 'services "' in str(error)
+        elsewhere = "; if the operator is elsewhere, give --operator NAMESPACE/SERVICE or set COMPACTION_OPERATOR"
+        raise _refusal(
+            f"Service {operator}: {error}{elsewhere if missing else ''}", standby=isinstance(error, NotReadyError)
+        ) from error
 
 
 def _at(url: str, query: Mapping[str, str]) -> bytes:
