@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -14,12 +15,13 @@ from typing import Any
 import kubernetes
 import pytest
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from sandbox import chart_readme
 
 from compaction_operator import __version__
 from compaction_operator.api.compaction import PLURAL, Readers, TableCompactionSpec
 from compaction_operator.api.config import (
+    HOST_PATTERN,
     LOCATION_PATTERN,
     CleanupSettings,
     HidingLock,
@@ -160,6 +162,18 @@ def test_values_locations_are_the_models() -> None:
     warehouse = schema["warehouse"]["properties"]
     assert warehouse["locations"] == warehouse["hudi"]["properties"]["locations"] == {"$ref": "#/definitions/locations"}
     assert warehouse["receipts"]["properties"]["location"]["pattern"] == LOCATION_PATTERN
+
+
+@pytest.mark.parametrize(
+    ("host", "fits"),
+    [("localhost", True), ("page.example.", True), ("::1", True), ("10.0.0.1", True), ("*", False),
+     ("*.example", False), ("page.example:8082", False), ("http://page", False), ("two names", False), ("", False)],
+)  # fmt: skip
+def test_a_host_of_the_web_page_is_a_name(host: str, *, fits: bool) -> None:
+    """A wildcard would be compared as it stands, and let no browser in."""
+    assert values_schema()["properties"]["ui"]["properties"]["hosts"]["items"]["pattern"] == HOST_PATTERN
+    with nullcontext() if fits else pytest.raises(ValidationError):
+        UiSettings(hosts=(host,))
 
 
 def test_the_values_know_each_lock_to_hide_directories_under_and_each_rule_of_readers() -> None:

@@ -21,6 +21,7 @@ from compaction_operator.api.stores import (
 from compaction_operator.logs import LogFormat
 
 LOCATION_PATTERN = r"^((file:(//)?)?/|(hdfs|viewfs)://[^/]*/|s3[an]?://[^/:@]+(/|$))"
+HOST_PATTERN = r"^[^/:*\s]+$|^[0-9a-fA-F:]+$"
 METASTORE_URI_PATTERN = r"^(thrift://[^:/]+:[0-9]+|https?://[^:/]+:[0-9]+/.*)$"
 
 
@@ -290,12 +291,12 @@ class MetricsSettings(Model):
 class UiSettings(Model):
     """Where the controller serves its web page. NB: all who reach the port see what the controller sees.
 
-    `hosts` are the names by which browsers or a proxy may ask for it, without port; empty: any.
+    `hosts` are the names by which browsers or a proxy may ask for it, without port and without wildcards; empty: any.
     """
 
     enabled: bool = False
     port: int = Field(default=8082, ge=1, le=65535)
-    hosts: tuple[str, ...] = ()
+    hosts: tuple[Annotated[str, Field(pattern=HOST_PATTERN)], ...] = ()
 
 
 class LogSettings(Model):

@@ -123,7 +123,7 @@ def _serve(what: str, port: int, application: WSGIApplication) -> WSGIServer:
 
 def _by_name(site: WSGIApplication, hosts: Collection[str]) -> WSGIApplication:
     """Refuse other names: a page of another site may lead its name to this address, and read what the browser gets."""
-    known = {host.lower() for host in hosts}
+    known = {_name(host) for host in hosts}
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         if _host(environ.get("HTTP_HOST", "")) in known:
@@ -136,11 +136,16 @@ def _by_name(site: WSGIApplication, hosts: Collection[str]) -> WSGIApplication:
 
 
 def _host(header: str) -> str | None:
-    """Return the name in a Host header, in lower case and without the port; None if there is none."""
+    """Return the name in a Host header, without the port; None if there is none."""
     try:
-        return urlsplit(f"//{header}").hostname
+        return _name(urlsplit(f"//{header}").hostname or "") or None
     except ValueError:
         return None
+
+
+def _name(host: str) -> str:
+    """Return a host's name as it is compared: in lower case, and without the dot that ends an absolute name."""
+    return host.lower().removesuffix(".")
 
 
 def _probed(probes: Mapping[str, Probe]) -> WSGIApplication:

@@ -140,6 +140,8 @@ def test_while_as_many_requests_as_fit_are_answered_another_one_is_closed(monkey
         ("LocalHost:8082", ["localhost"], 200),
         ("[::1]:8082", ["::1"], 200),
         ("page.example", ["localhost", "Page.example"], 200),
+        ("page.example.:8082", ["page.example"], 200),
+        ("page.example", ["page.example."], 200),
         ("evil.example", [], 200),
         ("evil.example", ["localhost"], 421),
         ("localhost.evil.example:8082", ["localhost"], 421),
