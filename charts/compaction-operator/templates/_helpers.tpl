@@ -25,6 +25,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "compaction-operator.controllerImage" -}}
 {{- $own := .Values.controllerImage | default dict -}}
+{{- if and $own.digest (not $own.repository) -}}
+{{- fail "controllerImage.digest is set, but controllerImage.repository is empty, so that it would be ignored: set both, or image.digest for the image of all pods" -}}
+{{- end -}}
 {{- include "compaction-operator.named" (dict "image" (ternary $own .Values.image (not (empty $own.repository))) "context" .) -}}
 {{- end -}}
 

@@ -211,6 +211,15 @@ def test_a_digest_is_part_of_its_own_image() -> None:
     assert both == (f"a/small:1@{two}", f"a/op:1@{one}")
 
 
+def test_a_digest_of_no_image_is_refused() -> None:
+    """Else the controller would run the Jobs' image, by its tag, and the values look as if it were verified."""
+    alone = ("--set", f"controllerImage.digest=sha256:{'1' * 64}")
+    command = [str(binaries() / "helm"), "template", RELEASE, str(CHART), *alone]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "controllerImage.digest is set, but controllerImage.repository is empty" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("values", "says"),
     [
