@@ -74,6 +74,24 @@ def test_examples_of_values_are_understood() -> None:
     assert stores == {"hdfs", "s3"}
 
 
+COMMAND = re.compile(r"^(kubectl .*)$|`(kubectl [^`]+)`", re.MULTILINE)
+NAMESPACED = re.compile(r" -n [\w-]+| -A\b| --raw ")
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "runbooks").glob("*.md")), ids=lambda path: path.name)
+def test_commands_of_runbooks_say_in_which_namespace(page: Path) -> None:
+    """At night nobody's current namespace is the right one."""
+    found = COMMAND.findall(page.read_text().replace("\\\n", " "))
+    assert not [command for one in found if not NAMESPACED.search(command := "".join(one))]
+
+
+def test_commands_of_operating_it_name_the_namespace_of_what_they_name() -> None:
+    found = COMMAND.findall((ROOT / "docs" / "operate.md").read_text())
+    commands = [command for one in found if " NAME" in (command := "".join(one))]
+    assert len(commands) > 5
+    assert not [command for command in commands if not NAMESPACED.search(command)]
+
+
 @pytest.mark.parametrize("page", ["hazards.md", "safety.md"])
 def test_every_hazard_is_listed(page: str) -> None:
     """Both the list of hazards and the table of tests have H1 to H24."""
