@@ -1,16 +1,20 @@
 """Where the operator's configuration is: in a file, or in the controller's pod, in which a verb then runs."""
 
 import fcntl
+import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from compaction_operator.api.config import OperatorConfig, Warehouse
+from compaction_operator.cli.holders import holder_of
 from compaction_operator.errors import OperatorError
 
 IN_POD = "/etc/compaction-operator/config.yaml"
 """Where the controller's pod has its configuration."""
+ALONE = ("doctor", "plan")
+"""The verbs that run there one at a time."""
 
 
 class NotRunInPodError(OperatorError):
@@ -49,11 +53,18 @@ def alone_in_pod(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(config, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise BusyError(
-                "another doctor or plan runs in the controller's pod, whose memory is the controller's, too: "
-                "try again when it has ended, or run it elsewhere with --config"
-            ) from error
+            raise BusyError(_busy(os.fstat(config.fileno()).st_ino)) from error
         yield
+
+
+def _busy(inode: int) -> str:
+    """Return what to do about the one that runs. NB: one that was interrupted outside goes on in the pod."""
+    known = holder_of(inode, ALONE)
+    return (
+        f"another {' or '.join(ALONE)} runs in the controller's pod, whose memory is the controller's, too"
+        f"{f' ({known})' if known else ''}; if it was interrupted outside, it goes on there: "
+        "try again when it has ended, or run it elsewhere with --config"
+    )
 
 
 def chosen(config: OperatorConfig, name: str | None, path: Path) -> tuple[Warehouse, ...]:

@@ -1,9 +1,14 @@
 """The verb `doctor`: what each check finds, what it leaves behind, and the exit code."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +31,7 @@ from compaction_operator.cli.metastore_checks import (
 )
 from compaction_operator.cli.right_checks import EVERYWHERE, IN_EACH_NAMESPACE, Rule, of_the_lease
 from compaction_operator.cli.storage_checks import check_storage
+from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.metastore import (
     Generation,
     LockWish,
@@ -387,6 +393,28 @@ def test_one_at_a_time_runs_in_the_controllers_pod(config: Path, api: FakeApi, m
             second = verb("doctor", "--config", str(config))
         assert (second.returncode, says in second.stderr, len(second.stderr.splitlines())) == (code, True, code)
         assert verb("doctor", "--config", str(config)).returncode == 0
+
+
+def test_one_that_goes_on_in_the_pod_is_named(
+    config: Path, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its `kubectl exec` may have been interrupted. Since when it runs is the process's own age."""
+    monkeypatch.setattr("compaction_operator.cli.configured.IN_POD", str(config))
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    holds = (
+        f"import fcntl, sys; f = open('{config}', 'rb'); fcntl.flock(f, fcntl.LOCK_EX); open('{ready}', 'w').close()"
+    )
+    code = f"{holds}; sys.stdin.read()"
+    began = datetime.now(UTC)
+    with subprocess.Popen([sys.executable, "-c", code, "plan", "sales.orders"], stdin=subprocess.PIPE) as holder:
+        ready.read_text()
+        done = verb("doctor", "--config", str(config))
+        holder.communicate(timeout=60)
+    assert done.returncode == 1
+    found = re.search(rf"\(plan sales.orders, process {holder.pid}, since (\S+)\); if it was interrupted", done.stderr)
+    assert found
+    assert abs(parse_time(found[1]) - began) < timedelta(minutes=1)
 
 
 def fake_kubectl(folder: Path, answer: str, *, code: int = 0) -> Path:
