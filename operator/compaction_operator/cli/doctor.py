@@ -1,10 +1,13 @@
 """The verb `doctor`: it checks what the operator needs, where its configuration is."""
 
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
+from types import FrameType
 
 import click
 from pydantic import TypeAdapter, ValidationError
@@ -68,7 +71,7 @@ def _here(path: Path, only: str | None, context: str | None) -> Iterator[Finding
 
     Raises BusyError, before it loads anything large.
     """
-    with alone_in_pod(path):
+    with _ended_by_sigterm(), alone_in_pod(path):
         from compaction_operator.cli.metastore_checks import check_metastores  # noqa: PLC0415 - the metastore's client
         from compaction_operator.cli.storage_checks import check_storage  # noqa: PLC0415 - the stores
         from compaction_operator.controller.work import opener  # noqa: PLC0415 - kopf is the controller's
@@ -79,6 +82,21 @@ def _here(path: Path, only: str | None, context: str | None) -> Iterator[Finding
             yield from check_metastores(warehouse)
             yield from check_storage(warehouse, opener(config, warehouse))
         yield from _rights(config.model_copy(update={"warehouses": warehouses}), context)
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end a check as an interruption does: its lock is released, and its folder removed. Exit code 143."""
+
+    def end(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one must not end the release
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _rights(config: OperatorConfig, context: str | None) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """The command and its verbs, each imported when it is used; errors that a user can fix; exit codes.
 
-Exit codes: 0 done, 1 refused or failed, 2 a wrong command line, 130 interrupted.
+Exit codes: 0 done, 1 refused or failed, 2 a wrong command line, 130 interrupted, 143 `doctor`
+ended by SIGTERM.
 """
 
 import os

@@ -417,6 +417,42 @@ def test_one_that_goes_on_in_the_pod_is_named(
     assert abs(parse_time(found[1]) - began) < timedelta(minutes=1)
 
 
+TERMINATED = """
+import signal, sys
+from contextlib import nullcontext
+from compaction_operator.cli import metastore_checks
+from compaction_operator.cli.entry import main
+from compaction_operator.metastore import Generation
+from tests.support.metastore import FakeMetastore
+
+source = FakeMetastore(hive=Generation.HIVE4)
+
+def hang(_):
+    print(len(source.locks), flush=True)
+    while True:
+        signal.pause()
+
+source.on("lock", hang, after=True)
+metastore_checks.check_metastores.__defaults__ = (lambda _: nullcontext(source.client()),)
+sys.argv[1:] = ["doctor", "--config", sys.argv[1]]
+try:
+    main()
+finally:
+    print(len(source.locks))
+"""
+
+
+def test_sigterm_releases_the_lock_as_an_interruption_does(config: Path) -> None:
+    """Kubernetes ends a pod so, `kill` a process. Else cleanups would wait for a reader that there never was."""
+    command = [sys.executable, "-c", TERMINATED, str(config)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert "1\n" in iter(process.stdout.readline, "")
+        process.terminate()
+        out, _ = process.communicate(timeout=60)
+    assert (out.splitlines()[-1], process.returncode) == ("0", 143)
+
+
 def fake_kubectl(folder: Path, answer: str, *, code: int = 0) -> Path:
     """Write a kubectl that notes its arguments and answers so; return where it notes them."""
     script = folder / "kubectl"

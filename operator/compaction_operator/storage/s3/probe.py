@@ -24,7 +24,7 @@ def probe(bucket: Bucket, uri: str) -> str | None:
     source, target = f"{place}/source", f"{place}/target"
     try:
         reason = next(_reasons(bucket, source, target), None)
-    except StorageError:
+    except BaseException:
         with suppress(StorageError):
             bucket.delete([source, target])
         raise

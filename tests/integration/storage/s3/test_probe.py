@@ -29,3 +29,17 @@ def test_a_store_that_does_not_answer_the_question_is_no_answer(server: S3Server
     """The error is that of the first step, not of what tidies up after it."""
     with pytest.raises(StorageError, match="source: write: S3 answered NoSuchBucket"):
         storage_at(server, f"not-{bucket}").uploads.probe(f"s3a://not-{bucket}/table")
+
+
+def test_an_interrupted_probe_leaves_nothing(
+    kind: Kind, storage: S3Storage, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by SIGTERM, which ends `doctor` so."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("compaction_operator.storage.s3.probe._upload", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        storage.uploads.probe(place)
+    assert storage.list(place) == []
