@@ -110,8 +110,8 @@ sandbox-image: venv ## Give the running sandbox the operator's image of the sour
 sbom: venv ## What the two images hold, as SPDX and CycloneDX, and under which licences: build/sbom (as root; builds syft once)
 	@sandbox/supply/sbom.sh
 
-release-images: venv ## Publish this commit's images to REGISTRY=HOST/PATH, signed and attested by COSIGN_KEY=FILE: docs/supply-chain.md (as root)
-	@COSIGN_KEY="$(COSIGN_KEY)" SOURCE="$(SOURCE)" BUILDER="$(BUILDER)" sandbox/supply/release.sh "$(REGISTRY)"
+release-images: venv ## Publish this commit's images to REGISTRY=HOST/PATH, signed and attested by COSIGN_KEY=FILE; FORCE=1 moves a tag: docs/supply-chain.md (as root)
+	@COSIGN_KEY="$(COSIGN_KEY)" SOURCE="$(SOURCE)" BUILDER="$(BUILDER)" FORCE="$(FORCE)" sandbox/supply/release.sh "$(REGISTRY)"
 
 test-supply: venv ## Signing, attestations and their verification against a local registry, offline (builds cosign once)
 	@.venv/bin/pytest tests/soak/supply.py -q $(ARGS)

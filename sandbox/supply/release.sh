@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # release.sh REGISTRY: publishes this commit's two images as REGISTRY/NAME:VERSION, with what publish.sh attests, and writes their
 # digests to build/release/images.txt. The environment's SOURCE is where the commit can be had; by default the remote `origin`.
+# FORCE=1 moves tags that lead to other images.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../env.sh"

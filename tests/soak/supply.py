@@ -13,7 +13,9 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +182,7 @@ def test_the_commands_of_the_page_verify_it(
     registry: Registry, image: Callable[[str], Path], documents: Path, tmp_path: Path
 ) -> None:
     """Each of them, as it is written there, with this image."""
-    published = registry.publish(image("paged"), documents).stdout.strip()
+    published = registry.publish(image("paged"), documents, repository="images/paged").stdout.strip()
     _, _, section = PAGE.partition("## Verify an image\n")
     commands = re.findall(r"^(cosign .*?[^\\])$", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
     assert len(commands) == 4
@@ -245,6 +247,77 @@ def test_without_a_key_or_a_document_nothing_is_pushed(
     assert (done.returncode, done.stdout) == (1, "")
     assert says in done.stderr
     assert registry.tags("images/never") == []
+
+
+def test_a_tag_that_is_taken_is_not_moved_unless_forced(
+    registry: Registry, image: Callable[[str], Path], documents: Path
+) -> None:
+    """Nodes that take the tag would run another image under the version that was tested."""
+    first = registry.publish(image("first"), documents, repository="images/taken").stdout.strip()
+    repository, _, digest = first.partition("@")
+    refused = registry.publish(image("second"), documents, repository="images/taken")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"{repository}:1.0 is {digest} already" in refused.stderr
+    assert registry.run(registry.crane, "digest", f"{repository}:1.0").stdout.strip() == digest
+    assert [tag for tag in registry.tags("images/taken") if tag != "1.0"] == [digest.replace(":", "-")]
+    forced = registry.publish(image("third"), documents, repository="images/taken", FORCE="1").stdout.strip()
+    assert registry.run(registry.crane, "digest", f"{repository}:1.0").stdout.strip() == forced.partition("@")[2]
+
+
+def test_a_release_can_be_repeated(registry: Registry, image: Callable[[str], Path], documents: Path) -> None:
+    """A later step may have failed: the tag leads to this very image."""
+    layout = image("same")
+    first, again = (registry.publish(layout, documents, repository="images/same") for _ in range(2))
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+
+
+@pytest.fixture
+def silent(registry: Registry) -> Iterator[Registry]:
+    """The same registry by another address, where it does not say whether the tag 1.0 exists."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path.endswith("/manifests/1.0"):
+                self.send_error(403)
+                return
+            inner = HTTPConnection(registry.address)
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            inner.request(self.command, self.path, body, {**self.headers, "Host": registry.address})
+            answer = inner.getresponse()
+            content = answer.read()
+            self.send_response(answer.status)
+            for name, value in answer.getheaders():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def do_PUT(self) -> None:
+            self.do_GET()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield replace(registry, address=f"127.0.0.1:{running.server_port}")
+        running.shutdown()
+
+
+def test_a_tag_that_the_registry_does_not_speak_of_is_not_set(
+    registry: Registry, silent: Registry, image: Callable[[str], Path], documents: Path
+) -> None:
+    """An unknown answer is no no."""
+    layout = image("there")
+    assert registry.publish(layout, documents, repository="images/there").returncode == 0
+    refused = silent.publish(layout, documents, repository="images/there")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "does not say whether" in refused.stderr
 
 
 def test_what_cannot_be_attested_gets_no_tag(registry: Registry, image: Callable[[str], Path], documents: Path) -> None:
