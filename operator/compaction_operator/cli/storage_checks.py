@@ -1,15 +1,19 @@
 """Checks of a warehouse's folders: can each be listed, and written as publication needs it? Never inside of a table."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from compaction_operator.api.config import Warehouse
 from compaction_operator.cli.findings import Finding, Level, Report, Subject
-from compaction_operator.storage import Storage, StorageError, probe_renames
+from compaction_operator.storage import Storage, StorageError, is_below, join, probe_renames
 
 _RIGHTS = "give the operator's account the right to list, write and delete there, or correct the warehouse's stores"
 _BELOW = (
     "nothing, if only Hive's user makes folders there and the operator's account may write the tables' own; otherwise "
     f"{_RIGHTS}"
+)
+_OUT = (
+    "set receipts.location to a folder outside of all tables, and move the receipts that are there: Hudi takes folders "
+    "of a table for partitions"
 )
 _UNFIT = "take another store: docs/storage.md says what a store must do"
 
@@ -24,7 +28,22 @@ def check_storage(warehouse: Warehouse, open_storage: Callable[[str], Storage]) 
     for folder in folders:
         yield _folder(report, folder, open_storage)
     if warehouse.receipts:
-        yield _folder(report, warehouse.receipts.location, open_storage, made_later=True)
+        yield _receipts(report, warehouse.receipts.location, open_storage, tables=folders)
+
+
+def _receipts(
+    report: Report, folder: str, open_storage: Callable[[str], Storage], *, tables: Collection[str]
+) -> Finding:
+    """Probe the folder of receipts, unless it is in a Hudi table, which lies below one of the folders of tables."""
+    try:
+        storage, above = open_storage(folder), folder.rstrip("/")
+        while any(is_below(above, one) for one in tables):
+            if storage.exists(join(above, ".hoodie")):
+                return report.failed(f"{folder} lies in the Hudi table {above}", _OUT)
+            above, _, _ = above.rpartition("/")
+    except StorageError as error:
+        return report.failed(f"{folder}: {error}", _RIGHTS)
+    return _folder(report, folder, open_storage, made_later=True)
 
 
 def _folder(
@@ -41,6 +60,8 @@ def _folder(
             folder = folder.rpartition("/")[0]
         entries, listed = storage.list(folder), True
         if ".hoodie" in (entry.name for entry in entries):
+            if made_later:
+                return report.failed(f"{folder} is a Hudi table, not a folder for receipts", _OUT)
             return report.ok(f"{folder} can be listed; it is a Hudi table, so nothing is written there for a check")
         why = storage.uploads.probe(folder) if storage.uploads else probe_renames(storage, folder)
     except StorageError as error:

@@ -215,6 +215,37 @@ def test_receipts_are_checked_where_their_folder_will_be_made(tmp_path: Path) ->
     assert there.message.startswith(f"{tmp_path}/receipts can be")
 
 
+@pytest.mark.parametrize("below", ["", "/receipts", "/.hoodie/receipts", "/day=1/receipts"])
+@pytest.mark.parametrize("made", [False, True])
+def test_receipts_in_a_hudi_table_fail(tmp_path: Path, below: str, *, made: bool) -> None:
+    """Hudi's cleaner and readers take its folders for partitions. Nothing is written there for a check."""
+    (tmp_path / "orders/.hoodie").mkdir(parents=True)
+    (tmp_path / "orders/day=1").mkdir()
+    if made:
+        (tmp_path / f"orders{below}").mkdir(exist_ok=True)
+    before = sorted(tmp_path.rglob("*"))
+    place = Receipts(location=f"{tmp_path}/orders{below}")
+    *_, found = check_storage(warehouse(folder=str(tmp_path), receipts=place), lambda _: LocalStorage())
+    assert (found.level, f"lies in the Hudi table {tmp_path}/orders" in found.message) == (FAILED, True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_receipts_in_a_table_of_no_warehouse_fail(tmp_path: Path) -> None:
+    (tmp_path / "other/.hoodie").mkdir(parents=True)
+    (tmp_path / "hive").mkdir()
+    place = Receipts(location=f"{tmp_path}/other/receipts")
+    main = warehouse(folder=str(tmp_path), locations=(f"{tmp_path}/hive",), receipts=place)
+    *_, found = check_storage(main, lambda _: LocalStorage())
+    assert (found.level, found.message) == (FAILED, f"{tmp_path}/other is a Hudi table, not a folder for receipts")
+
+
+def test_receipts_beside_a_hudi_table_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "orders/.hoodie").mkdir(parents=True)
+    place = Receipts(location=f"{tmp_path}/receipts")
+    *_, found = check_storage(warehouse(folder=str(tmp_path), receipts=place), lambda _: LocalStorage())
+    assert found.level is OK
+
+
 def test_a_warehouse_without_any_folder_fails() -> None:
     bare = Warehouse(name="main", metastore=Metastore(uris=("thrift://one:9083",)), namespaces=("etl",))
     assert levels(check_storage(bare, lambda _: LocalStorage())) == [FAILED]
