@@ -14,6 +14,7 @@ from compaction_operator.api.model import GROUP, VERSION
 from compaction_operator.controller.kube.client import (
     ConflictError,
     ForbiddenError,
+    GoneError,
     KubeError,
     Raw,
     configuration,
@@ -33,6 +34,8 @@ from compaction_operator.controller.kube.resources import (
 
 MANAGER = "kubectl-compaction"
 """What the API server notes as the writer of a field."""
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""What the API server is asked for to get nothing else of an object."""
 Known = Compaction | Cleanup | Policy
 READERS: Mapping[str, Callable[[Mapping[str, Any]], Known]] = {
     compaction_api.KIND: read_compaction,
@@ -46,7 +49,7 @@ class Cluster:
     """The API server of a context of kubeconfig, by default the current one. Methods raise KubeError."""
 
     def __init__(self, context: str | None = None) -> None:
-        api = client.ApiClient(configuration(context))
+        self._api = api = client.ApiClient(configuration(context))
         self._custom = client.CustomObjectsApi(api)
         self._reviews = client.AuthorizationV1Api(api)
         self.namespace = current_namespace(context)
@@ -83,6 +86,21 @@ class Cluster:
         """Whether the user has a right, given as the `resourceAttributes` of a SelfSubjectAccessReview."""
         asked = {"spec": {"resourceAttributes": dict(right)}}
         return bool(raw_answer(self._reviews.create_self_subject_access_review, asked)["status"]["allowed"])
+
+    def look_up(self, plural: str, namespace: str, name: str) -> Raw | None:
+        """Return an object of core/v1, None if there is none. NB: of a secret its metadata only, never its content."""
+        try:
+            return raw_answer(
+                self._api.call_api,
+                "/api/v1/namespaces/{namespace}/{plural}/{name}",
+                "GET",
+                path_params={"namespace": namespace, "plural": plural, "name": name},
+                header_params={"Accept": METADATA_ONLY if plural == "secrets" else "application/json"},
+                auth_settings=["BearerToken"],
+                _return_http_data_only=True,
+            )
+        except GoneError:
+            return None
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ _FINDINGS = TypeAdapter(tuple[Finding, ...])
 @context_option
 @output_option
 def doctor(config: str | None, *, warehouse: str | None, operator: str, context: str | None, output: str) -> None:
-    """Check metastore, storage, rights and settings of each warehouse.
+    """Check metastore, storage, settings, rights and namespaces of each warehouse.
 
     Without --config it runs in the controller's pod, by kubectl exec. It takes a shared lock in each metastore, writes
     a hidden folder into each folder of tables, and removes both. Exit code 1: a check failed.
@@ -81,7 +81,7 @@ def _here(path: Path, only: str | None, context: str | None) -> Iterator[Finding
         for warehouse in warehouses:
             yield from check_metastores(warehouse)
             yield from check_storage(warehouse, opener(config, warehouse))
-        yield from _rights(config.model_copy(update={"warehouses": warehouses}), context)
+        yield from _in_cluster(config.model_copy(update={"warehouses": warehouses}), context)
 
 
 @contextmanager
@@ -99,13 +99,16 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _rights(config: OperatorConfig, context: str | None) -> Iterator[Finding]:
+def _in_cluster(config: OperatorConfig, context: str | None) -> Iterator[Finding]:
     from compaction_operator.cli.cluster import Cluster  # noqa: PLC0415 - Kubernetes
     from compaction_operator.cli.right_checks import check_rights  # noqa: PLC0415 - so is this
+    from compaction_operator.cli.tenant_checks import check_tenants  # noqa: PLC0415 - and this
     from compaction_operator.controller.kube.client import KubeError  # noqa: PLC0415 - and this
 
     try:
-        yield from check_rights(Cluster(context), config)
+        cluster = Cluster(context)
+        yield from check_rights(cluster, config)
+        yield from check_tenants(cluster, config)
     except KubeError as error:
         change = "run it in the controller's pod, whose account is meant"
         yield Report(Subject.RIGHTS).found(Level.WARNING, f"not checked: {error}", change)

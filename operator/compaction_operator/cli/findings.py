@@ -21,6 +21,7 @@ class Subject(StrEnum):
     SETTINGS = "settings"
     STORAGE = "storage"
     RIGHTS = "rights"
+    NAMESPACE = "namespace"
 
 
 class Finding(Model):

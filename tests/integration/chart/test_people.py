@@ -1,6 +1,7 @@
 """The command line on a real API server, by users with Kubernetes' own roles: what they see and may change."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,11 @@ import kubernetes
 import pytest
 import yaml
 
+from compaction_operator.api.compaction import ANNOTATION_OPERATOR
+from compaction_operator.api.config import Metastore, OperatorConfig, SparkProfile, Volume, Warehouse
+from compaction_operator.api.stores import Secret
 from compaction_operator.cli.cluster import Cluster as Access
+from compaction_operator.cli.tenant_checks import check_tenants
 from compaction_operator.controller.kube.client import ConflictError
 from tests.unit.cli.test_changes import ASKS, NOON
 from tests.unit.cli.test_standing import ALICE, BASELINE, condition
@@ -124,3 +129,34 @@ def test_another_object_of_the_same_name_is_not_changed(resources: Cluster) -> N
     with pytest.raises(ConflictError, match="tenant/asks is another object than was read"):
         access.change("CompactionCleanup", raw, {"approved": True})
     assert not spec_of(resources, "ccl", "asks").get("approved")
+
+
+def test_what_a_removed_operator_has_created_is_freed_by_the_advised_command(resources: Cluster) -> None:
+    resources.plane.kubectl("annotate", "tcomp", "nightly", "-n", TENANT, f"{ANNOTATION_OPERATOR}=gone")
+    (step, *_) = json.loads(verb("why", "tcomp/nightly", "--json").stdout)["steps"]
+    resources.plane.kubectl(*shlex.split(step.rpartition(", or: kubectl ")[2]))
+    access = Access("view")
+    assert ANNOTATION_OPERATOR not in access.get("TableCompaction", TENANT, "nightly")["metadata"].get(
+        "annotations", {}
+    )
+    assert not any("takeOver" in step for step in json.loads(verb("why", "tcomp/nightly", "--json").stdout)["steps"])
+
+
+def test_who_may_read_them_learns_what_a_namespace_lacks(resources: Cluster) -> None:
+    """The role `view` has no right to read secrets. Who has it gets nothing of their content."""
+    resources.plane.kubectl("create", "secret", "generic", "login", "-n", TENANT, "--from-literal=key=word")
+    volume = Volume(claim_name="lake", mount_path="/w")
+    metastore = Metastore(uris=("thrift://hive:9083",), secret=Secret(name="login", mount_path="/login"))
+    main = Warehouse(name="main", metastore=metastore, namespaces=(TENANT,), volume=volume)
+    config = OperatorConfig(warehouses=(main,), profiles=(SparkProfile(name="default", image="x"),))
+    shared = [
+        ("failed", f"claim lake is missing in namespace {TENANT}"),
+        ("ok", f"service account compaction-driver is in namespace {TENANT}"),
+    ]
+    unread = f"kubeconfig's account may not read, so not checked: secret login in namespace {TENANT}"
+    for role, last in ("view", ("warning", unread)), ("admin", ("ok", f"secret login is in namespace {TENANT}")):
+        assert [(one.level, one.message) for one in check_tenants(Access(role), config)] == [*shared, last]
+    found = Access("admin").look_up("secrets", TENANT, "login")
+    assert found is not None
+    assert (found["kind"], "data" in found) == ("PartialObjectMetadata", False)
+    resources.plane.kubectl("delete", "secret", "login", "-n", TENANT)

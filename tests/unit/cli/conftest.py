@@ -27,9 +27,18 @@ class FakeApi:
     only: str | None = None
     refused: Callable[[Raw], bool] = lambda _: False
     sent: list[tuple[str, Any]] = field(default_factory=list)
+    absent: set[str] = field(default_factory=set)
+    """The core/v1 objects that are not there, as `namespace/plural/name`; all others are."""
+    phases: dict[str, str] = field(default_factory=dict)
+    """Of these, those that are not Bound."""
+    accepted: dict[str, str] = field(default_factory=dict)
+    """In which form each path was asked for."""
 
-    def get(self, path: str) -> tuple[int, Raw]:
+    def get(self, path: str, accept: str = "") -> tuple[int, Raw]:
         """Answer a list or one object."""
+        self.accepted[path] = accept
+        if path.startswith("/api/v1/namespaces/"):
+            return self._core(path.removeprefix("/api/v1/namespaces/"))
         *_, last = parts = path.strip("/").split("/")[3:]
         namespace = parts[1] if parts[0] == "namespaces" else None
         if namespace is None and self.only is not None:
@@ -44,6 +53,11 @@ class FakeApi:
             return 200, {"items": found, "metadata": {}}
         named = [one for one in found if one["metadata"]["name"] == last]
         return (200, named[0]) if named else (404, {"kind": "Status", "message": f"{last} not found"})
+
+    def _core(self, place: str) -> tuple[int, Raw]:
+        if place in self.absent:
+            return 404, {"kind": "Status", "message": f"{place} not found"}
+        return 200, {"metadata": {}, "status": {"phase": self.phases.get(place, "Bound")}}
 
     def change(self, path: str, body: Raw) -> tuple[int, Raw]:
         """Note a change, or answer whether the user has a right."""
@@ -60,7 +74,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApi]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._answer(*fake.get(urlsplit(self.path).path))
+            self._answer(*fake.get(urlsplit(self.path).path, self.headers.get("Accept", "")))
 
         def do_POST(self) -> None:
             self._answer(*fake.change(urlsplit(self.path).path, self._body()))

@@ -15,9 +15,19 @@ from typing import Any
 import pytest
 import yaml
 
-from compaction_operator.api.config import HudiSettings, Metastore, OperatorConfig, Receipts, Volume, Warehouse
+from compaction_operator.api.config import (
+    HudiSettings,
+    Metastore,
+    OperatorConfig,
+    Receipts,
+    SparkProfile,
+    Volume,
+    Warehouse,
+)
 from compaction_operator.api.request import AGENT_PREFIX
+from compaction_operator.api.stores import StoreSettings
 from compaction_operator.cli import metastore_checks
+from compaction_operator.cli.cluster import Cluster
 from compaction_operator.cli.configured import IN_POD, alone_in_pod
 from compaction_operator.cli.findings import Finding, Level
 from compaction_operator.cli.metastore_checks import (
@@ -31,6 +41,7 @@ from compaction_operator.cli.metastore_checks import (
 )
 from compaction_operator.cli.right_checks import EVERYWHERE, IN_EACH_NAMESPACE, Rule, of_the_lease
 from compaction_operator.cli.storage_checks import check_storage
+from compaction_operator.cli.tenant_checks import check_tenants
 from compaction_operator.controller.kube.times import parse_time
 from compaction_operator.metastore import (
     Generation,
@@ -363,7 +374,8 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "lake").mkdir()
     main = warehouse(folder=str(tmp_path / "lake"))
     other = main.model_copy(update={"name": "other", "namespaces": ("bi",)})
-    settings = OperatorConfig(warehouses=(main, other), profiles=()).to_json()
+    profiles = tuple(SparkProfile(name=name, image="x") for name in ("default", "large"))
+    settings = OperatorConfig(warehouses=(main, other), profiles=profiles).to_json()
     path = tmp_path / "config.yaml"
     path.write_text(json.dumps({**settings, "leaderElection": {"lease": "compaction-operator"}}))
     return path
@@ -376,7 +388,7 @@ def test_a_healthy_installation_ends_with_0(config: Path, api: FakeApi) -> None:
     assert lines[0] == "warehouse main"
     assert "warehouse other" in lines
     assert "  ok       rights     kubeconfig's account has the 18 rights of the controller in all namespaces" in lines
-    assert lines[-1] == "0 failed, 0 warning, 20 ok"
+    assert lines[-1] == "0 failed, 0 warning, 24 ok"
 
 
 def test_a_failure_ends_with_1_and_says_what_to_change(config: Path, api: FakeApi) -> None:
@@ -386,7 +398,7 @@ def test_a_failure_ends_with_1_and_says_what_to_change(config: Path, api: FakeAp
     lines = done.stdout.splitlines()
     failed = lines.index("  failed   rights     kubeconfig's account may not create jobs in namespace bi")
     assert lines[failed + 1].startswith("           change     install the chart's roles")
-    assert lines[-1] == "1 failed, 0 warning, 19 ok"
+    assert lines[-1] == "1 failed, 0 warning, 23 ok"
     as_json = verb("doctor", "--config", str(config), "--json", "--warehouse", "other")
     assert as_json.returncode == 1
     found = json.loads(as_json.stdout)
@@ -394,6 +406,69 @@ def test_a_failure_ends_with_1_and_says_what_to_change(config: Path, api: FakeAp
         "kubeconfig's account may not create jobs in namespace bi"
     ]
     assert {one["warehouse"] for one in found} == {"", "other"}
+
+
+def judged_tenants(api: FakeApi, main: Warehouse) -> list[tuple[Level, str]]:
+    config = OperatorConfig(warehouses=(main,), profiles=(SparkProfile(name="default", image="x"),))
+    return [(one.level, one.message) for one in check_tenants(Cluster(), config)]
+
+
+def kerberized(**more: Any) -> Warehouse:
+    """A warehouse with a claim, tables on HDFS, and two secrets."""
+    secrets = {name: {"name": name, "mountPath": f"/{name}"} for name in ("login", "keytab")}
+    hdfs = {"configMap": "hadoop", "secret": secrets["keytab"]}
+    metastore = Metastore.model_validate({"uris": ["thrift://one:9083"], "secret": secrets["login"]})
+    stores = StoreSettings.model_validate({"hdfs": hdfs})
+    return warehouse(locations=("hdfs://n/w",), stores=stores, **more).model_copy(update={"metastore": metastore})
+
+
+def test_each_namespace_has_what_drivers_mount_and_run_as(api: FakeApi) -> None:
+    """Else a driver's pod does not start. The content of a secret is not asked for."""
+    api.absent = {"bi/persistentvolumeclaims/lake", "bi/serviceaccounts/compaction-driver", "bi/secrets/keytab"}
+    main = kerberized().model_copy(update={"namespaces": ("etl", "bi")})
+    assert judged_tenants(api, main) == [
+        (OK, "claim lake is in namespace etl"),
+        (OK, "service account compaction-driver is in namespace etl"),
+        (OK, "ConfigMap hadoop is in namespace etl"),
+        (OK, "secret login is in namespace etl"),
+        (OK, "secret keytab is in namespace etl"),
+        (FAILED, "claim lake is missing in namespace bi"),
+        (FAILED, "service account compaction-driver is missing in namespace bi"),
+        (OK, "ConfigMap hadoop is in namespace bi"),
+        (OK, "secret login is in namespace bi"),
+        (FAILED, "secret keytab is missing in namespace bi"),
+    ]
+    secrets = {path: accept for path, accept in api.accepted.items() if "/secrets/" in path}
+    assert len(secrets) == 4
+    assert all("PartialObjectMetadata" in accept for accept in secrets.values())
+
+
+@pytest.mark.parametrize(("phase", "level"), [("Bound", OK), ("Pending", WARNING), ("Lost", FAILED)])
+def test_a_claim_without_its_volume(api: FakeApi, phase: str, level: Level) -> None:
+    """A class may bind at the first pod."""
+    api.phases = {"etl/persistentvolumeclaims/lake": phase}
+    ((found, message), _) = judged_tenants(api, warehouse())
+    assert (found, phase in message) == (level, level is not OK)
+
+
+def test_what_the_account_may_not_read_is_one_warning(api: FakeApi) -> None:
+    """The controller itself has no such right, and needs none."""
+    api.refused = lambda right: right["resource"] in ("persistentvolumeclaims", "secrets")
+    api.absent = {"etl/persistentvolumeclaims/lake"}
+    *_, last = found = judged_tenants(api, kerberized())
+    assert last == (
+        WARNING,
+        "kubeconfig's account may not read, so not checked: claim lake in namespace etl, "
+        "secret login in namespace etl, secret keytab in namespace etl",
+    )
+    assert [level for level, _ in found[:-1]] == [OK, OK]
+
+
+def test_the_controller_has_no_right_to_read_what_tenants_have() -> None:
+    """By its manifests, which the chart equals: it could read each secret of a namespace."""
+    pages = ("default/rbac.yaml", "ClusterRole"), ("tenant/controller-role.yaml", "Role")
+    every = {right[1] for page, kind in pages for right in rights_of(page, kind, "compaction-operator")}
+    assert every.isdisjoint({"secrets", "persistentvolumeclaims", "serviceaccounts", "configmaps"})
 
 
 def test_an_api_server_that_is_away_is_a_warning(config: Path, api: FakeApi, tmp_path: Path) -> None:
