@@ -20,9 +20,10 @@ seconds without Spark, about 10 with it (`spark=True`, the default: no executors
         plane.controller.kill(); plane.controller.start()  # also pause, resume, lose, wait, running, log
         (driver,) = plane.drivers.current()  # of pods whose processes have not ended
         driver.kill(); driver.pause(); driver.resume(); plane.drivers.lose(driver)  # lose: the pod's node vanishes
+        plane.drivers.end(driver, why="OOMKilled")  # or reason="Evicted": what its pod then says
         plane.metastore.kill(); plane.restart_metastore()  # also pause, resume
     plane.store.kill(); plane.store.start()  # also pause, resume; None for this machine's disk
-        with plane.api_server_away(): ...
+        with plane.api_server_away(): ...  # or plane.without_room(): a quota without room for pods
         plane.back_up_etcd(); plane.restore_etcd()  # all objects and resource versions as they were then
 
 NB: start a plane in a thread that lives as long as it: its programs end with the thread that started them.

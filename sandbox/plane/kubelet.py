@@ -65,10 +65,11 @@ class Kubelet:
         self.entry = entry
         self._core = kubernetes.client.CoreV1Api(api)
         self._mirror = mirror
-        self._folder = folder
+        self.folder = folder
         self._launch = launch
         self._drivers: dict[str, Driver] = {}
         self._lost: list[Driver] = []
+        self._ends: dict[str, tuple[str, Raw]] = {}
         self._lock = threading.Lock()
         mirror.listen("pods", self._saw)
 
@@ -79,7 +80,7 @@ class Kubelet:
 
     def last_words(self) -> dict[str, str]:
         """Return the termination message of each pod by its name; empty for one that runs or was killed."""
-        return {path.parent.name: path.read_text() for path in sorted(self._folder.glob("*/termination-log"))}
+        return {path.parent.name: path.read_text() for path in sorted(self.folder.glob("*/termination-log"))}
 
     def lose(self, driver: Driver) -> None:
         """Lose the pod's node for good, as the pod garbage collector sees it: the process goes on, or stays paused.
@@ -94,6 +95,15 @@ class Kubelet:
             driver.pod, driver.namespace, {"status": {"phase": "Failed", "conditions": [reason]}}
         )
         self._core.delete_namespaced_pod(driver.pod, driver.namespace, grace_period_seconds=0)
+
+    def end(self, driver: Driver, *, why: str = "Error", **pod: Any) -> None:
+        """Kill a driver as Kubernetes does; `why` is the reason of its container, `pod` are fields of its pod's status.
+
+        `why="OOMKilled"` for one, `reason="Evicted"` and `message` for another.
+        """
+        with self._lock:
+            self._ends[driver.pod_uid] = why, pod
+        driver.kill()
 
     def kill_all(self) -> None:
         """Kill all drivers, the lost ones too."""
@@ -117,7 +127,7 @@ class Kubelet:
 
     def _start(self, pod: Raw) -> Driver:
         metadata, container = pod["metadata"], pod["spec"]["containers"][0]
-        folder = self._folder / metadata["name"]
+        folder = self.folder / metadata["name"]
         folder.mkdir()
         (folder / "termination-log").touch()
         fields = {"metadata.name": metadata["name"], "metadata.uid": metadata["uid"], "status.podIP": POD_IP}
@@ -139,9 +149,11 @@ class Kubelet:
         driver.process.wait()
         self._mirror.poke()
         code = driver.process.exit_code or 0
+        with self._lock:
+            why, more = self._ends.get(driver.pod_uid, ("Error", {}))
         end = {
             "exitCode": code if code >= 0 else 128 - code,
-            "reason": "Completed" if code == 0 else "Error",
+            "reason": "Completed" if code == 0 else why,
             "message": _message(driver, failed=code != 0),
             "finishedAt": _now(),
         }
@@ -149,10 +161,10 @@ class Kubelet:
             lost = driver.pod_uid not in self._drivers
         if not lost:
             phase = "Succeeded" if code == 0 else "Failed"
-            self._report(pod, phase, _status(container, {"terminated": end}, ready=False))
+            self._report(pod, phase, _status(container, {"terminated": end}, ready=False), **more)
 
-    def _report(self, pod: Raw, phase: str, container: Raw) -> None:
-        status = {"phase": phase, "podIP": POD_IP, "startTime": _now(), "containerStatuses": [container]}
+    def _report(self, pod: Raw, phase: str, container: Raw, **more: Any) -> None:
+        status = {"phase": phase, "podIP": POD_IP, "startTime": _now(), "containerStatuses": [container], **more}
         metadata = pod["metadata"]
         body = {"metadata": {"uid": metadata["uid"]}, "status": status}
         try:

@@ -1,6 +1,7 @@
 """Everything of one plane put together, and what a test does with it."""
 
 import itertools
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -137,6 +138,24 @@ class Plane:
             yield
         finally:
             self._control.resume_api_server()
+
+    @contextmanager
+    def without_room(self) -> Iterator[None]:
+        """Let the namespace's quota, `full`, have no room for a pod meanwhile.
+
+        NB: no controller of quotas runs here, so the status, by which the API server decides, is written as well.
+        """
+        metadata, hard = {"name": "full", "namespace": NAMESPACE}, {"pods": "0"}
+        self._control.create(
+            {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
+        )
+        status = json.dumps({"status": {"hard": hard, "used": hard}})
+        where = ("resourcequota", "full", "-n", NAMESPACE)
+        self._control.kubectl("patch", *where, "--subresource=status", "--type=merge", "-p", status)
+        try:
+            yield
+        finally:
+            self._control.kubectl("delete", *where)
 
     def forget_lease(self) -> None:
         """Delete the Lease by which one controller leads, so that the next one need not wait until it expires."""

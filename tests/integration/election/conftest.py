@@ -1,6 +1,5 @@
 """A plane with the election, and two controllers on it: one leads, the other stands by."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,15 +9,12 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
-from sandbox.harness.expected import INSERTS
-from sandbox.harness.places import location_of
-from sandbox.harness.tables import OURS, TABLE_TXN_001
 from sandbox.harness.wait import wait_until
 from sandbox.plane import Plane
 from sandbox.plane.processes import PythonProcess
 
 from tests.integration.election import entry
-from tests.integration.metastore.fixture_table import FixtureTable, make_table
+from tests.integration.metastore.fixture_table import FixtureTable, inserted
 
 SECONDS = 200.0
 """What a step may take here: how fast the machine is is not asked."""
@@ -85,11 +81,5 @@ def answer(process: PythonProcess, path: str) -> str:
 @pytest.fixture
 def table(plane: Plane) -> Iterator[FixtureTable]:
     """A table of three inserts, which Hive leaves to the operator."""
-    admin, database, server = plane.admin(), f"db{next(_numbers)}", plane.metastore
-    admin.create_database(database, location=location_of(server.warehouse / f"{database}.db"))
-    made = make_table(admin, server, database, TABLE_TXN_001.name, parameters=OURS)
-    for _ in range(TABLE_TXN_001.writes):
-        made.write()
-    assert frozenset(made.names()) == INSERTS
-    yield made
-    shutil.rmtree(server.warehouse / f"{database}.db", ignore_errors=True)
+    with inserted(plane.admin(), plane.metastore, f"db{next(_numbers)}") as made:
+        yield made

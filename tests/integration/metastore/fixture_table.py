@@ -2,12 +2,16 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from sandbox.harness.expected import INSERTS
 from sandbox.harness.places import Place, copy_tree, location_of
+from sandbox.harness.tables import OURS, TABLE_TXN_001
 from sandbox.metastore.admin import MetastoreAdmin
 from sandbox.metastore.server import Hive, MetastoreServer
 
@@ -156,6 +160,18 @@ def make_table(
         admin.add_partitions(database, fixture, [[value] for value in partitions])
     copy_tree(source / "before", directory)
     return FixtureTable(admin, database, fixture, directory)
+
+
+@contextmanager
+def inserted(admin: MetastoreAdmin, server: MetastoreServer, database: str) -> Iterator[FixtureTable]:
+    """Give a table of three inserts in a database of its own, which Hive leaves to the operator."""
+    admin.create_database(database, location=location_of(server.warehouse / f"{database}.db"))
+    made = make_table(admin, server, database, TABLE_TXN_001.name, parameters=OURS)
+    for _ in range(TABLE_TXN_001.writes):
+        made.write()
+    assert frozenset(made.names()) == INSERTS
+    yield made
+    shutil.rmtree(str(server.warehouse / f"{database}.db"), ignore_errors=True)
 
 
 def spec_of(store: Store) -> dict[str, Any]:
