@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from sandbox.harness.expected import AFTER_INSERTS_MINOR, INSERTS
+from sandbox.harness.wait import wait_until
 
 from compaction_operator.api import compaction as api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
@@ -118,6 +119,24 @@ def test_a_leader_that_is_asked_to_end_gives_the_lease_back(pair: Pair, table: F
     assert pair.leader.wait(SECONDS)
     assert pair.leader.exit_code == 0
     assert "the lease is given back" in pair.plane.controller.log.read_text()
+    require_hand_over(pair)
+    require_done_once(pair, name, table)
+
+
+def test_a_leader_that_is_asked_to_end_within_a_deletion_ends_it_first(pair: Pair, table: FixtureTable) -> None:
+    """It is asked between two files of a directory. What it has begun ends; the standby does the rest, once."""
+    log = pair.plane.controller.log
+    given_back = log.read_text().count("the lease is given back")
+    pair.stop_after(STOPS["within a deletion"])
+    name = compact(pair, table)
+    wait_until(lambda: pair.leader.paused, timeout=SECONDS, what="the leader to stop")
+    pair.leader.terminate()
+    pair.leader.resume()
+    assert pair.leader.wait(SECONDS)
+    assert pair.leader.exit_code == 0
+    assert log.read_text().count("the lease is given back") == given_back + 1
+    changes = [step for step in pair.steps(pair.leader) if step.label.startswith(("unlink ", "rmdir ", "rename "))]
+    assert len(begun(changes)) * 2 == len(changes)
     require_hand_over(pair)
     require_done_once(pair, name, table)
 
