@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from compaction_operator.driver.hadoop import Hadoop, trust
 from compaction_operator.driver.hudi.setup import s3_jars
 from compaction_operator.driver.spark import hudi_settings
+from compaction_operator.hudi import BUNDLES
 
 HERE = Path(__file__).parent
 
@@ -34,15 +35,18 @@ SETTINGS = {
 
 
 @cache
-def bundles() -> Path:
-    """Return the folder of the bundles, in the user's cache; fetches them when they are not there."""
-    done = subprocess.run([HERE / "fetch.sh"], check=True, stdout=subprocess.PIPE, text=True)
+def bundles(*alone: str) -> Path:
+    """Return the folder of the operator's bundles, in the user's cache; fetches them when they are not there.
+
+    With a version it is the folder of that bundle, which the operator does not use.
+    """
+    done = subprocess.run([HERE / "fetch.sh", *alone], check=True, stdout=subprocess.PIPE, text=True)
     return Path(done.stdout.strip().splitlines()[-1])
 
 
 def bundle_jar(version: str) -> Path:
-    """Return the bundle of a version of Hudi."""
-    return bundles() / f"hudi-spark3.5-bundle_2.12-{version}.jar"
+    """Return the bundle of a version of Hudi: one of the operator's, or 0.15.0."""
+    return bundles(*(() if version in BUNDLES else (version,))) / f"hudi-spark3.5-bundle_2.12-{version}.jar"
 
 
 class HudiSession:

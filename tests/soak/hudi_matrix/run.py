@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +34,10 @@ OPTIONS = {
     "hoodie.clean.fileversions.retained": "1",
 }
 NO_JVM = "no JVM"
+OF_0_15 = "0.15.0"
+WRITERS = {OF_0_15: frozenset({6}), **BUNDLES}
+"""The table versions that each release writes. Each of them also reads every table; those of BUNDLES compact."""
+
 _ROWS = re.compile("[0-9]+ rows for ")
 
 
@@ -81,6 +84,19 @@ class Cell:
         """The table that is written and compacted."""
         return self.at(None)
 
+    @property
+    def next(self) -> str | None:
+        """The release that does the next step; None after the last one."""
+        return getattr(self, self.steps[0].release) if self.steps else None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the operator must refuse both compactions: docs/hudi.md, "Which record wins" and "Versions"."""
+        by_event_time = self.ordering is Ordering.EVENT_TIME
+        if self.writer == OF_0_15:
+            return by_event_time
+        return self.compactor == "1.0.2" and (self.version == 9 or (self.writer == "1.2.0" and by_event_time))
+
     def at(self, state: State | None) -> MatrixTable:
         """Return the copy of the table in a state."""
         return MatrixTable(self.folder / (state.name if state else "table"), str(self.version), self.ordering)
@@ -100,7 +116,7 @@ def cells(folder: Path) -> list[Cell]:
     """Return all cells, each followed by its control."""
     return [
         Cell(writer, version, ordering, compactor, folder / by.name / f"{writer}-{version}-{ordering}-{compactor}", by)
-        for writer, versions in BUNDLES.items()
+        for writer, versions in WRITERS.items()
         for version in sorted(versions)
         for ordering in Ordering
         for compactor in BUNDLES
@@ -108,24 +124,25 @@ def cells(folder: Path) -> list[Cell]:
     ]
 
 
-def run(folder: Path) -> list[Cell]:
+def run(found: Sequence[Cell]) -> None:
     """Write, compact and read every cell, one JVM after another: each does all that is ready for its release."""
-    found = cells(folder)
-    unread = list(BUNDLES)
-    for version in cycle(BUNDLES):
-        if not unread:
-            break
+    while any(cell.steps for cell in found):
+        for version in WRITERS:
+            if any(cell.next == version for cell in found):
+                with HudiSession(version) as session:
+                    _proceed(session, found)
+    for version in WRITERS:
         with HudiSession(version) as session:
             for cell in found:
-                while cell.steps and getattr(cell, cell.steps[0].release) == version:
-                    cell.steps.pop(0).do(session, cell)
-            if version in unread and not any(cell.steps for cell in found):
-                unread.remove(version)
-                for cell in found:
-                    _read(session, cell)
+                _read(session, cell)
     for cell in found:
         cell.read[NO_JVM] = dict(_reads(cell, lambda table: table.read_without_a_jvm()))
-    return found
+
+
+def _proceed(session: HudiSession, found: Sequence[Cell]) -> None:
+    for cell in found:
+        while cell.next == session.version:
+            cell.steps.pop(0).do(session, cell)
 
 
 def _write(session: HudiSession, cell: Cell) -> None:
@@ -218,19 +235,29 @@ def _difference(expected: list[Row], table: MatrixTable, read: Callable[[MatrixT
     return "" if found == expected else f"{len(found)} rows for {len(expected)}: {wrong[:2]}"
 
 
-def faults(found: list[Cell]) -> list[str]:
-    """Return what a compaction changed for a reader that read the table right before it.
+def faults(found: Sequence[Cell]) -> list[str]:
+    """Return the compactions that did not end as they must, and what they changed for readers."""
+    return [fault for cell, control in _pairs(found) for fault in (*_ends(cell), *_changes(cell, control))]
+
+
+def _ends(cell: Cell) -> Iterator[str]:
+    """Yield each compaction that was not done, or not refused, although it must be."""
+    for state, reason in cell.done.items():
+        may_do_nothing = {Reason.NOTHING_TO_COMPACT} if state is State.MERGED else set()
+        right = {Reason.UNSUPPORTED_TABLE} if cell.is_refused else {Reason.COMPACTED, *may_do_nothing}
+        if reason not in right:
+            yield f"{cell.folder.name}, {state}: {reason}"
+
+
+def _changes(cell: Cell, control: Cell) -> Iterator[str]:
+    """Yield what a compaction changed for a reader that read the table right before it.
 
     An error of the reader without a JVM is none where the same error meets it in the control.
     """
-    return [
-        f"{cell.folder.name}, {reader}, {state}: {wrong}"
-        for cell, control in _pairs(found)
-        for reader, states in cell.read.items()
-        if not states[State.WRITTEN]
-        for state, wrong in states.items()
-        if wrong and not _is_hudis(control, reader, state, wrong)
-    ]
+    for reader, states in cell.read.items():
+        for state, wrong in states.items():
+            if wrong and not states[State.WRITTEN] and not _is_hudis(control, reader, state, wrong):
+                yield f"{cell.folder.name}, {reader}, {state}: {wrong}"
 
 
 def _pairs(found: Sequence[Cell]) -> Iterator[tuple[Cell, Cell]]:
@@ -249,9 +276,9 @@ def _kind(error: str) -> str:
     return re.sub("[0-9]+", "", error)
 
 
-def table_of(found: list[Cell]) -> str:
+def table_of(found: Sequence[Cell]) -> str:
     """Return the matrix in Markdown: for each cell what was done, and who reads the table right in every state."""
-    readers = (*BUNDLES, NO_JVM)
+    readers = (*WRITERS, NO_JVM)
     done = ("Writer", "Version", "Ordering", "Compactor", "Log compaction", "Compaction")
     head = (*done, *(f"Read: {reader}" for reader in readers))
     lines = (head, ("---",) * len(head), *(_line(cell, control, readers) for cell, control in _pairs(found)))

@@ -1,12 +1,13 @@
 """The matrix's model: which record wins, what deletes leave, and that a changed row is found."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sandbox.hudi.table import Ordering
 
 from tests.soak.hudi_matrix.history import AFTER_COMPACTION, AFTER_LOG_COMPACTION, FIRST, Commit, How, Model, row_of
-from tests.soak.hudi_matrix.run import NO_JVM, Cell, State, faults, table_of
+from tests.soak.hudi_matrix.run import NO_JVM, WRITERS, Cell, State, faults, table_of
 
 OLD = "1.0.2"
 
@@ -38,8 +39,8 @@ def test_keys_that_both_kinds_of_delete_removed_come_back(ordering: Ordering) ->
 def cell(written: str, merged: str, reader: str = OLD) -> Cell:
     """A table and what a reader makes of it before and after the log compaction; all others read it right."""
     found = Cell(OLD, 8, Ordering.EVENT_TIME, OLD, Path("cell"))
-    found.done = dict.fromkeys(State, "Compacted")
-    found.read = {one: dict.fromkeys(State, "") for one in (OLD, "1.2.0", NO_JVM)}
+    found.done = dict.fromkeys((State.MERGED, State.COMPACTED), "Compacted")
+    found.read = {one: dict.fromkeys(State, "") for one in (*WRITERS, NO_JVM)}
     found.read[reader] |= {State.WRITTEN: written, State.MERGED: merged}
     return found
 
@@ -49,6 +50,25 @@ def test_a_fault_is_what_changed_for_a_reader_that_read_the_table_before(written
     cells = [cell(written, "9 rows"), cell("", "")]
     assert faults(cells) == found
     assert ("WRONG" in table_of(cells)) is bool(found)
+
+
+@pytest.mark.parametrize(
+    ("writer", "merged", "compacted", "is_right"),
+    [
+        ("0.15.0", "UnsupportedTable", "UnsupportedTable", True),
+        ("0.15.0", "Compacted", "UnsupportedTable", False),
+        ("1.0.2", "NothingToCompact", "Compacted", True),
+        ("1.0.2", "Compacted", "NothingToCompact", False),
+        ("1.0.2", "DriverFailed", "Compacted", False),
+        ("1.0.2", "UnsupportedTable", "Compacted", False),
+    ],
+)
+def test_a_compaction_that_must_be_refused_or_done_and_is_not_is_a_fault(
+    writer: str, merged: str, compacted: str, is_right: bool
+) -> None:
+    found = replace(cell("", ""), writer=writer)
+    found.done = {State.MERGED: merged, State.COMPACTED: compacted}
+    assert (faults([found, cell("", "")]) == []) is is_right
 
 
 ERROR = "HudiCoreError: Delete block mixes ordering types (union branches 2 and 3)"
