@@ -9,7 +9,8 @@ from pathlib import Path
 from sandbox.hudi.table import Ordering
 
 from compaction_operator.hudi import BUNDLES
-from tests.soak.hudi_matrix.run import WRITERS, Cell, cells, faults, run, table_of
+from tests.soak.hudi_matrix.report import faults, table_of
+from tests.soak.hudi_matrix.run import WRITERS, Cell, cells, run
 
 
 def main() -> int:

@@ -43,6 +43,10 @@ FIRST = (
 )
 """A base file and five log files. By event time, keys 20 to 39 of the third commit come late."""
 
+EARLY = 3
+DELETES = 4
+"""Numbers of commits, from 1: the late one, and the delete, which brings no rows itself."""
+
 AFTER_LOG_COMPACTION = (Commit(range(35, 45), 60), Commit(range(30, 38), 55))
 """The second is late by event time for three keys."""
 
@@ -57,19 +61,25 @@ class Model:
         self._ordering = ordering
         self._rows: dict[int, Row | None] = {}
         self._newest: dict[int, int] = {}
-        for commit in commits:
-            self._apply(commit)
+        self._changed_by: dict[int, int] = {}
+        for number, commit in enumerate(commits, 1):
+            self._apply(number, commit)
 
     def rows(self) -> list[Row]:
         """Return the rows by key."""
         return [row for _, row in sorted(self._rows.items()) if row is not None]
 
-    def _apply(self, commit: Commit) -> None:
+    def since(self, number: int) -> list[Row]:
+        """Return the rows that the commit of a number, from 1, or a later one changed, by key."""
+        return [row for row in self.rows() if self._changed_by[row.id] >= number]
+
+    def _apply(self, number: int, commit: Commit) -> None:
         for key in commit.ids:
             # A delete by operation has no ordering value: it always wins, and any later record wins over it.
             always = self._ordering is Ordering.COMMIT_TIME or commit.how is How.DELETE
             if always or commit.ts >= self._newest.get(key, 0):
                 self._newest[key] = commit.ts
+                self._changed_by[key] = number
                 self._rows[key] = row_of(key, commit.ts) if commit.how is How.UPSERT else None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow
 from hudi import HudiTableBuilder
+from sandbox.hudi.look import timeline
 from sandbox.hudi.table import Ordering
 
 from tests.soak.hudi_matrix.history import Commit, How, Row, row_of
@@ -43,6 +44,11 @@ class MatrixTable:
         reader = spark.read.format("hudi").options(**{"hoodie.metadata.enable": "true"}, **options)
         found = reader.load(self.uri).select(*COLUMNS).collect()
         return sorted(Row(one.id, one.ts, one.v, tuple(one.tags), tuple(one.place)) for one in found)
+
+    def moment(self, number: int) -> str:
+        """Return when the delta commit of a number, from 1, was done: its completion, before version 8 its instant."""
+        done = [name.removesuffix(".deltacommit") for name in timeline(self.location) if name.endswith(".deltacommit")]
+        return done[number - 1].rpartition("_")[2]
 
     def read_without_a_jvm(self) -> list[Row]:
         """Return all rows as the `hudi` package reads them, by key."""

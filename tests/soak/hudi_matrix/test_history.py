@@ -7,7 +7,8 @@ import pytest
 from sandbox.hudi.table import Ordering
 
 from tests.soak.hudi_matrix.history import AFTER_COMPACTION, AFTER_LOG_COMPACTION, FIRST, Commit, How, Model, row_of
-from tests.soak.hudi_matrix.run import NO_JVM, WRITERS, Cell, State, faults, table_of
+from tests.soak.hudi_matrix.report import faults, table_of
+from tests.soak.hudi_matrix.run import ASKED, NO_JVM, WRITERS, Cell, Query, Seen, State
 
 OLD = "1.0.2"
 
@@ -36,18 +37,34 @@ def test_keys_that_both_kinds_of_delete_removed_come_back(ordering: Ordering) ->
     assert after - before == {0, 1, 2, 50, 51}
 
 
-def cell(written: str, merged: str, reader: str = OLD) -> Cell:
+def test_since_a_commit_are_the_rows_that_it_or_a_later_one_changed() -> None:
+    model = Model(Ordering.EVENT_TIME, (Commit(range(4), 30), Commit(range(1), 20), Commit(range(2), 40)))
+    assert [row.id for row in model.since(2)] == [0, 1]
+
+
+@pytest.mark.parametrize("state", [State.WRITTEN, State.MERGED])
+@pytest.mark.parametrize("compactor", [OLD, "1.2.0"])
+def test_only_after_a_log_compaction_of_1_2_may_unchanged_rows_show_again(state: State, compactor: str) -> None:
+    found = Cell(OLD, 8, Ordering.EVENT_TIME, compactor, Path("cell"))
+    again = compactor == "1.2.0" and state is State.MERGED
+    assert found.may_show(Seen(state, Query.SINCE)) == found.expected(Seen(state, Query.NOW if again else Query.SINCE))
+    assert found.may_show(Seen(state, Query.AS_OF_EARLY)) == found.expected(Seen(state, Query.AS_OF_EARLY))
+
+
+def cell(written: str, merged: str, reader: str = OLD, query: Query = Query.NOW) -> Cell:
     """A table and what a reader makes of it before and after the log compaction; all others read it right."""
     found = Cell(OLD, 8, Ordering.EVENT_TIME, OLD, Path("cell"))
     found.done = dict.fromkeys((State.MERGED, State.COMPACTED), "Compacted")
-    found.read = {one: dict.fromkeys(State, "") for one in (*WRITERS, NO_JVM)}
-    found.read[reader] |= {State.WRITTEN: written, State.MERGED: merged}
+    found.read = {one: dict.fromkeys(ASKED, "") for one in (*WRITERS, NO_JVM)}
+    found.read[reader] |= {Seen(State.WRITTEN, query): written, Seen(State.MERGED, query): merged}
     return found
 
 
-@pytest.mark.parametrize(("written", "found"), [("", ["cell, 1.0.2, log compaction: 9 rows"]), ("9 rows", [])])
-def test_a_fault_is_what_changed_for_a_reader_that_read_the_table_before(written: str, found: list[str]) -> None:
-    cells = [cell(written, "9 rows"), cell("", "")]
+@pytest.mark.parametrize("query", list(Query))
+@pytest.mark.parametrize(("written", "is_fault"), [("", True), ("9 rows", False)])
+def test_a_fault_is_what_changed_for_a_reader_that_could_ask_before(query: Query, written: str, is_fault: bool) -> None:
+    cells = [cell(written, "9 rows", query=query), cell("", "")]
+    found = [f"cell, 1.0.2, log compaction, {query}: 9 rows"] if is_fault else []
     assert faults(cells) == found
     assert ("WRONG" in table_of(cells)) is bool(found)
 

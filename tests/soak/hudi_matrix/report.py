@@ -1,0 +1,78 @@
+"""What came of the matrix: its faults, and its table in Markdown."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from compaction_operator.api.request import Reason
+from tests.soak.hudi_matrix.run import NO_JVM, WRITERS, Cell, Query, Seen, State
+
+_ROWS = re.compile("[0-9]+ rows for ")
+
+
+def faults(found: Sequence[Cell]) -> list[str]:
+    """Return the compactions that did not end as they must, and what they changed for readers."""
+    return [fault for cell, control in _pairs(found) for fault in (*_ends(cell), *_changes(cell, control))]
+
+
+def _ends(cell: Cell) -> Iterator[str]:
+    """Yield each compaction that was not done, or not refused, although it must be."""
+    for state, reason in cell.done.items():
+        may_do_nothing = {Reason.NOTHING_TO_COMPACT} if state is State.MERGED else set()
+        right = {Reason.UNSUPPORTED_TABLE} if cell.is_refused else {Reason.COMPACTED, *may_do_nothing}
+        if reason not in right:
+            yield f"{cell.folder.name}, {state}: {reason}"
+
+
+def _changes(cell: Cell, control: Cell) -> Iterator[str]:
+    """Yield what a compaction changed for a reader that read the table right before it.
+
+    An error of the reader without a JVM is none where the same error meets it in the control.
+    """
+    for reader, answers in cell.read.items():
+        for seen, wrong in answers.items():
+            could = not answers[Seen(State.WRITTEN, seen.query)]
+            if wrong and could and not _is_hudis(control, reader, seen, wrong):
+                yield f"{cell.folder.name}, {reader}, {seen}: {wrong}"
+
+
+def _pairs(found: Sequence[Cell]) -> Iterator[tuple[Cell, Cell]]:
+    """Yield each cell with its control."""
+    return zip(found[::2], found[1::2], strict=True)
+
+
+def _is_hudis(control: Cell, reader: str, seen: Seen, wrong: str) -> bool:
+    """Whether a reader fails in the same way on what Hudi's own client made. NB: wrong rows are never excused."""
+    its = control.read.get(reader, {}).get(seen, "")
+    return reader == NO_JVM and not _ROWS.match(wrong) and _kind(its) == _kind(wrong)
+
+
+def _kind(error: str) -> str:
+    """Return an error without its numbers, such as instants and places in a list of types."""
+    return re.sub("[0-9]+", "", error)
+
+
+def table_of(found: Sequence[Cell]) -> str:
+    """Return the matrix in Markdown: for each cell what was done, and who reads the table right in every state."""
+    readers = (*WRITERS, NO_JVM)
+    done = ("Writer", "Version", "Ordering", "Compactor", "Log compaction", "Compaction")
+    head = (*done, *(f"Read: {reader}" for reader in readers))
+    lines = (head, ("---",) * len(head), *(_line(cell, control, readers) for cell, control in _pairs(found)))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _line(cell: Cell, control: Cell, readers: Sequence[str]) -> tuple[str, ...]:
+    table = (cell.writer, str(cell.version), cell.ordering.name.lower(), cell.compactor)
+    done = (cell.done[State.MERGED], cell.done[State.COMPACTED])
+    return (*table, *done, *(_verdict(cell, control, reader) for reader in readers))
+
+
+def _verdict(cell: Cell, control: Cell, reader: str) -> str:
+    """Return how a reader reads a cell, and what it could not read before a compaction either."""
+    answers = cell.read[reader]
+    if answers[Seen(State.WRITTEN)]:
+        return "not this table"
+    unable = [query for query in Query if answers.get(Seen(State.WRITTEN, query))]
+    wrong = {seen: found for seen, found in answers.items() if found and seen.query not in unable}
+    if not all(_is_hudis(control, reader, seen, found) for seen, found in wrong.items()):
+        return "WRONG"
+    return ", not ".join(("errors, as by Hudi alone" if wrong else "right", *unable))
