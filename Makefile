@@ -50,8 +50,8 @@ storm: ## Readers against writers, compactions and cleanups for MINUTES=20 (SEED
 hudi-storm: ## A live writer against compactions of Hudi tables, KILLS=20 drivers killed (SEED=…, HUDI=1.0.2, 1.2.0 or both; as root)
 	@sandbox/on-plane.sh tests.soak.hudi_storm --kills $(or $(KILLS),20) --hudi $(or $(HUDI),both)$(if $(SEED), --seed $(SEED))
 
-hudi-matrix: venv ## Each release of Hudi writes, each compacts, each reads after every step (with the reader without a JVM): the table in docs/hudi.md
-	@.venv/bin/python -m tests.soak.hudi_matrix
+hudi-matrix: venv ## Each release of Hudi writes, each compacts, each reads after every step (with the reader without a JVM): the table in docs/hudi.md (ARGS="--writer 0.15.0": some cells)
+	@.venv/bin/python -m tests.soak.hudi_matrix $(ARGS)
 
 bench: venv ## The engine against cp, Hive and Spark: bench/out/engine.json, table and plot in docs/ (QUICK=1: 5 minutes; JOBS=a,c)
 	@.venv/bin/python -m bench.engine $(if $(QUICK),--quick) $(if $(JOBS),--jobs $(JOBS)) $(if $(QUICK)$(JOBS),,--plot docs/engine.svg --document docs/performance.md)

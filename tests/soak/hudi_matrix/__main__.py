@@ -9,6 +9,7 @@ from pathlib import Path
 from sandbox.hudi.table import Ordering
 
 from compaction_operator.hudi import BUNDLES
+from tests.soak.hudi_matrix.history import Writes
 from tests.soak.hudi_matrix.report import faults, table_of
 from tests.soak.hudi_matrix.run import WRITERS, Cell, cells, run
 
@@ -35,12 +36,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--writer", choices=WRITERS, action="append")
     parser.add_argument("--version", type=int, choices=sorted(set().union(*WRITERS.values())), action="append")
     parser.add_argument("--ordering", choices=[one.name.lower() for one in Ordering], action="append")
+    parser.add_argument("--writes", choices=[one.name.lower() for one in Writes], action="append")
     parser.add_argument("--compactor", choices=BUNDLES, action="append")
     return parser.parse_args()
 
 
 def _is_wanted(cell: Cell, wanted: argparse.Namespace) -> bool:
-    has = {**vars(cell), "ordering": cell.ordering.name.lower()}
+    has = {**vars(cell), "ordering": cell.ordering.name.lower(), "writes": cell.writes.name.lower()}
     return all(values is None or has[name] in values for name, values in vars(wanted).items())
 
 

@@ -18,7 +18,8 @@ def _ends(cell: Cell) -> Iterator[str]:
     """Yield each compaction that was not done, or not refused, although it must be."""
     for state, reason in cell.done.items():
         may_do_nothing = {Reason.NOTHING_TO_COMPACT} if state is State.MERGED else set()
-        right = {Reason.UNSUPPORTED_TABLE} if cell.is_refused else {Reason.COMPACTED, *may_do_nothing}
+        done = {Reason.DRIVER_FAILED} if cell.stops_hudi and not may_do_nothing else {Reason.COMPACTED}
+        right = {Reason.UNSUPPORTED_TABLE} if cell.is_refused else done | may_do_nothing
         if reason not in right:
             yield f"{cell.folder.name}, {state}: {reason}"
 
@@ -30,7 +31,7 @@ def _changes(cell: Cell, control: Cell) -> Iterator[str]:
     """
     for reader, answers in cell.read.items():
         for seen, wrong in answers.items():
-            could = not answers[Seen(State.WRITTEN, seen.query)]
+            could = not answers[Seen(State.WRITTEN)] and not answers[Seen(State.WRITTEN, seen.query)]
             if wrong and could and not _is_hudis(control, reader, seen, wrong):
                 yield f"{cell.folder.name}, {reader}, {seen}: {wrong}"
 
@@ -54,14 +55,14 @@ def _kind(error: str) -> str:
 def table_of(found: Sequence[Cell]) -> str:
     """Return the matrix in Markdown: for each cell what was done, and who reads the table right in every state."""
     readers = (*WRITERS, NO_JVM)
-    done = ("Writer", "Version", "Ordering", "Compactor", "Log compaction", "Compaction")
+    done = ("Writer", "Version", "Ordering", "Writes", "Compactor", "Log compaction", "Compaction")
     head = (*done, *(f"Read: {reader}" for reader in readers))
     lines = (head, ("---",) * len(head), *(_line(cell, control, readers) for cell, control in _pairs(found)))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _line(cell: Cell, control: Cell, readers: Sequence[str]) -> tuple[str, ...]:
-    table = (cell.writer, str(cell.version), cell.ordering.name.lower(), cell.compactor)
+    table = (cell.writer, str(cell.version), cell.ordering.name.lower(), cell.writes, cell.compactor)
     done = (cell.done[State.MERGED], cell.done[State.COMPACTED])
     return (*table, *done, *(_verdict(cell, control, reader) for reader in readers))
 

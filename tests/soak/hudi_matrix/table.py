@@ -13,16 +13,18 @@ from sandbox.hudi.table import Ordering
 from tests.soak.hudi_matrix.history import Commit, How, Row, row_of
 
 COLUMNS = ("id", "ts", "v", "tags", "place")
-SCHEMA = "id long, ts long, v string, tags array<string>, place struct<a: long, b: string>, _hoodie_is_deleted boolean"
+SCHEMA = "id long, ts long, v string, tags array<string>, place struct<a: long, b: string>"
+FLAG = ", _hoodie_is_deleted boolean"
 
 
 @dataclass(frozen=True)
 class MatrixTable:
-    """A merge-on-read table, with its metadata table, of a version and an ordering."""
+    """A merge-on-read table, with its metadata table, of a version and an ordering, with or without delete flags."""
 
     location: Path
     version: str
     ordering: Ordering
+    has_flags: bool = True
 
     @property
     def uri(self) -> str:
@@ -32,12 +34,30 @@ class MatrixTable:
     def write(self, spark: Any, commits: Iterable[Commit]) -> None:
         """Write commits, one after another."""
         for commit in commits:
-            deleted = commit.how is How.FLAG
-            rows = [(*row_of(key, commit.ts), deleted) for key in commit.ids]
+            if commit.how is How.PARTIAL:
+                self._merge_into(spark, commit)
+                continue
+            flags = (commit.how is How.FLAG,) if self.has_flags else ()
+            rows = [(*row_of(key, commit.ts), *flags) for key in commit.ids]
             operation = "delete" if commit.how is How.DELETE else "upsert"
             options = {**self.options, "hoodie.datasource.write.operation": operation}
             mode = "append" if self.location.exists() else "overwrite"
-            spark.createDataFrame(rows, SCHEMA).write.format("hudi").options(**options).mode(mode).save(self.uri)
+            schema = SCHEMA + FLAG * self.has_flags
+            spark.createDataFrame(rows, schema).write.format("hudi").options(**options).mode(mode).save(self.uri)
+
+    def _merge_into(self, spark: Any, commit: Commit) -> None:
+        """Change two columns of what is there. NB: Spark's SQL takes a writer's options from the session."""
+        rows = [(key, commit.ts, row_of(key, commit.ts).v) for key in commit.ids]
+        spark.createDataFrame(rows, "id long, ts long, v string").createOrReplaceTempView("changed")
+        options = {**self.options, "hoodie.spark.sql.merge.into.partial.updates": "true"}
+        spark.sql(f"create table matrix using hudi location '{self.uri}'")
+        for key, value in options.items():
+            spark.conf.set(key, value)
+        columns = "t.ts = s.ts, t.v = s.v"
+        spark.sql(f"merge into matrix t using changed s on t.id = s.id when matched then update set {columns}")
+        for key in options:
+            spark.conf.unset(key)
+        spark.sql("drop table matrix")
 
     def read(self, spark: Any, **options: str) -> list[Row]:
         """Return all rows as Spark reads them by the metadata table, by key."""

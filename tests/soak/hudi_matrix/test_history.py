@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 from sandbox.hudi.table import Ordering
 
-from tests.soak.hudi_matrix.history import AFTER_COMPACTION, AFTER_LOG_COMPACTION, FIRST, Commit, How, Model, row_of
+from tests.soak.hudi_matrix.history import (
+    AFTER_COMPACTION,
+    AFTER_LOG_COMPACTION,
+    FIRST,
+    Commit,
+    How,
+    Model,
+    Writes,
+    row_of,
+)
 from tests.soak.hudi_matrix.report import faults, table_of
 from tests.soak.hudi_matrix.run import ASKED, NO_JVM, WRITERS, Cell, Query, Seen, State
 
@@ -37,6 +46,12 @@ def test_keys_that_both_kinds_of_delete_removed_come_back(ordering: Ordering) ->
     assert after - before == {0, 1, 2, 50, 51}
 
 
+@pytest.mark.parametrize(("ordering", "ts"), [(Ordering.EVENT_TIME, 30), (Ordering.COMMIT_TIME, 20)])
+def test_a_partial_update_changes_some_columns_of_rows_that_are_there(ordering: Ordering, ts: int) -> None:
+    rows = Model(ordering, (Commit(range(1), 10), Commit(range(2), 30, How.PARTIAL), Commit(range(1), 20, How.PARTIAL)))
+    assert rows.rows() == [row_of(0, 10)._replace(ts=ts, v=row_of(0, ts).v)]
+
+
 def test_since_a_commit_are_the_rows_that_it_or_a_later_one_changed() -> None:
     model = Model(Ordering.EVENT_TIME, (Commit(range(4), 30), Commit(range(1), 20), Commit(range(2), 40)))
     assert [row.id for row in model.since(2)] == [0, 1]
@@ -45,7 +60,7 @@ def test_since_a_commit_are_the_rows_that_it_or_a_later_one_changed() -> None:
 @pytest.mark.parametrize("state", [State.WRITTEN, State.MERGED])
 @pytest.mark.parametrize("compactor", [OLD, "1.2.0"])
 def test_only_after_a_log_compaction_of_1_2_may_unchanged_rows_show_again(state: State, compactor: str) -> None:
-    found = Cell(OLD, 8, Ordering.EVENT_TIME, compactor, Path("cell"))
+    found = Cell(OLD, 8, Ordering.EVENT_TIME, Writes.WHOLE, compactor, Path("cell"))
     again = compactor == "1.2.0" and state is State.MERGED
     assert found.may_show(Seen(state, Query.SINCE)) == found.expected(Seen(state, Query.NOW if again else Query.SINCE))
     assert found.may_show(Seen(state, Query.AS_OF_EARLY)) == found.expected(Seen(state, Query.AS_OF_EARLY))
@@ -53,7 +68,7 @@ def test_only_after_a_log_compaction_of_1_2_may_unchanged_rows_show_again(state:
 
 def cell(written: str, merged: str, reader: str = OLD, query: Query = Query.NOW) -> Cell:
     """A table and what a reader makes of it before and after the log compaction; all others read it right."""
-    found = Cell(OLD, 8, Ordering.EVENT_TIME, OLD, Path("cell"))
+    found = Cell(OLD, 8, Ordering.EVENT_TIME, Writes.WHOLE, OLD, Path("cell"))
     found.done = dict.fromkeys((State.MERGED, State.COMPACTED), "Compacted")
     found.read = {one: dict.fromkeys(ASKED, "") for one in (*WRITERS, NO_JVM)}
     found.read[reader] |= {Seen(State.WRITTEN, query): written, Seen(State.MERGED, query): merged}
@@ -86,6 +101,16 @@ def test_a_compaction_that_must_be_refused_or_done_and_is_not_is_a_fault(
     found = replace(cell("", ""), writer=writer)
     found.done = {State.MERGED: merged, State.COMPACTED: compacted}
     assert (faults([found, cell("", "")]) == []) is is_right
+
+
+def test_only_1_0_cannot_compact_partial_updates_by_commit_time() -> None:
+    stopped = Cell("1.2.0", 8, Ordering.COMMIT_TIME, Writes.PARTIAL, OLD, Path("cell"))
+    assert stopped.stops_hudi
+    assert not replace(stopped, compactor="1.2.0").stops_hudi
+    assert not replace(stopped, writes=Writes.WHOLE).stops_hudi
+    for merged, compacted, is_right in (("Compacted", "DriverFailed", True), ("DriverFailed", "DriverFailed", False)):
+        found = replace(stopped, done={State.MERGED: merged, State.COMPACTED: compacted})
+        assert (faults([found, stopped]) == []) is is_right
 
 
 ERROR = "HudiCoreError: Delete block mixes ordering types (union branches 2 and 3)"
