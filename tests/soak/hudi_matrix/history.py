@@ -60,10 +60,13 @@ FIRST_WITH_CHANGES = (
     Commit(range(30, 70), 15, How.PARTIAL),
     FIRST[2],
     FIRST[3],
-    Commit(range(5), 0, How.DELETE),
+    Commit(range(56, 60), 18),
     FIRST[5],
 )
-"""NB: no flag, because no release reads a partial update of a table that has a column `_hoodie_is_deleted`."""
+"""The fifth commit is late by event time.
+
+NB: no flag, because no release reads a partial update of a table that has a column `_hoodie_is_deleted`.
+"""
 
 
 class Writes(StrEnum):

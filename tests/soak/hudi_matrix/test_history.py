@@ -103,6 +103,14 @@ def test_a_compaction_that_must_be_refused_or_done_and_is_not_is_a_fault(
     assert (faults([found, cell("", "")]) == []) is is_right
 
 
+@pytest.mark.parametrize(("done", "excused"), [("DriverFailed", True), ("Compacted", False)])
+def test_an_error_of_a_later_state_counts_only_where_hudis_own_compaction_failed(done: str, excused: bool) -> None:
+    control = cell("", "", NO_JVM)
+    control.done[State.MERGED] = done
+    control.read[NO_JVM][Seen(State.COMPACTED)] = ERROR
+    assert (faults([cell("", ERROR, NO_JVM), control]) == []) is excused
+
+
 def test_only_1_0_cannot_compact_partial_updates_by_commit_time() -> None:
     stopped = Cell("1.2.0", 8, Ordering.COMMIT_TIME, Writes.PARTIAL, OLD, Path("cell"))
     assert stopped.stops_hudi
