@@ -52,6 +52,12 @@ def test_a_partial_update_changes_some_columns_of_rows_that_are_there(ordering: 
     assert rows.rows() == [row_of(0, 10)._replace(ts=ts, v=row_of(0, ts).v)]
 
 
+def test_a_partial_update_leaves_nothing_of_a_row_that_is_not_there() -> None:
+    commits = (Commit(range(1), 10), Commit(range(1), 0, How.DELETE), Commit(range(1), 30, How.PARTIAL))
+    assert Model(Ordering.EVENT_TIME, commits).rows() == []
+    assert Model(Ordering.EVENT_TIME, (*commits, Commit(range(1), 20))).rows() == [row_of(0, 20)]
+
+
 def test_since_a_commit_are_the_rows_that_it_or_a_later_one_changed() -> None:
     model = Model(Ordering.EVENT_TIME, (Commit(range(4), 30), Commit(range(1), 20), Commit(range(2), 40)))
     assert [row.id for row in model.since(2)] == [0, 1]
@@ -119,6 +125,13 @@ def test_only_1_0_cannot_compact_partial_updates_by_commit_time() -> None:
     for merged, compacted, is_right in (("Compacted", "DriverFailed", True), ("DriverFailed", "DriverFailed", False)):
         found = replace(stopped, done={State.MERGED: merged, State.COMPACTED: compacted})
         assert (faults([found, stopped]) == []) is is_right
+
+
+def test_a_reader_that_does_not_read_the_table_has_no_history_of_it_either() -> None:
+    found = cell("9 rows", "9 rows")
+    found.read[OLD][Seen(State.ADDED, Query.SINCE)] = "9 rows"
+    assert faults([found, cell("", "")]) == []
+    assert "not this table" in table_of([found, cell("", "")])
 
 
 ERROR = "HudiCoreError: Delete block mixes ordering types (union branches 2 and 3)"
