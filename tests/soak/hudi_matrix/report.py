@@ -44,7 +44,7 @@ def _pairs(found: Sequence[Cell]) -> Iterator[tuple[Cell, Cell]]:
 def _is_hudis(control: Cell, reader: str, seen: Seen, wrong: str) -> bool:
     """Whether a reader fails in the same way on what Hudi's own client made. NB: wrong rows are never excused.
 
-    Where that client's compaction failed, what it made is not there yet: a later state counts as well.
+    Where that client's compaction failed, what it made is not there yet: any state counts.
     """
     its = control.read.get(reader, {})
     is_late = control.done.get(seen.state) == Reason.DRIVER_FAILED

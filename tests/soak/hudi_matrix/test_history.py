@@ -110,7 +110,7 @@ def test_a_compaction_that_must_be_refused_or_done_and_is_not_is_a_fault(
 
 
 @pytest.mark.parametrize(("done", "excused"), [("DriverFailed", True), ("Compacted", False)])
-def test_an_error_of_a_later_state_counts_only_where_hudis_own_compaction_failed(done: str, excused: bool) -> None:
+def test_an_error_of_another_state_counts_only_where_hudis_own_compaction_failed(done: str, excused: bool) -> None:
     control = cell("", "", NO_JVM)
     control.done[State.MERGED] = done
     control.read[NO_JVM][Seen(State.COMPACTED)] = ERROR
