@@ -112,7 +112,7 @@ def _plan(session: HudiSession, location: Path, kind: str) -> dict[str, float]:
         seconds = time.monotonic() - begun
         assert plan is not None
         if kind == "log compaction":
-            client.remove(next(one for one in client.instants() if one.time == plan.instant))
+            client.remove(next(one for one in client.instants() if one.time == plan.instant), confirm=lambda: None)
     planned = sum(len(operation.files) for operation in plan.operations)
     return {"files": planned, "seconds": round(seconds, 2), "locked_seconds": round(client.locked_seconds, 2)}
 

@@ -198,8 +198,8 @@ def test_what_a_driver_left_that_died_writing_a_plan_or_a_commit_is_repaired(
     (plan,) = compacted.location.rglob("*.clean.requested")
     plan.write_bytes(b"")
     if NEWEST[hudi.version] == "8":
-        with pytest.raises(WaitingForInstantError, match=r"clean\.requested of another client is pending"):
-            jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+        with pytest.raises(WaitingForInstantError, match=r"clean\.requested has no content.*10 minutes old"):
+            jobs.run(compacted, CLEAN, options=LATEST_ONLY, all_instants=True)
         os.utime(plan, (0, 0))
     result = jobs.run(compacted, CLEAN, options=LATEST_ONLY)
     assert result.hudi is not None
@@ -311,6 +311,35 @@ def test_a_begun_clean_that_deletes_what_a_savepoint_keeps_says_how_a_person_end
     kept = {path for path in before if instant in path.name}
     assert (kept <= files(compacted)) is (remedy != "delete the savepoint")
     check(compacted, "after the clean")
+
+
+def test_a_begun_clean_that_has_deleted_what_a_savepoint_keeps_names_the_files(
+    compacted: SmallTable, jobs: Jobs, other_client: MakeOtherClient
+) -> None:
+    """The savepoint came after its driver died, and took the files from the metadata table."""
+    before, instant, other = files(compacted), first_commit(compacted), other_client(compacted, SHARED)
+    lose_the_lease_at_the_commit(jobs, compacted)
+    lost = sorted(path.name for path in before - files(compacted))
+    save_unseen(compacted, other, instant)
+    named = re.escape(f" has deleted {', '.join(lost)}, which {instant}.savepoint keeps")
+    with pytest.raises(HudiError, match=named):
+        jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+    other.client.deleteSavepoint(instant)
+    assert jobs.run(compacted, CLEAN, options=LATEST_ONLY).reason is Reason.CLEANED
+    check(compacted, "after the clean")
+
+
+def test_nothing_is_cleaned_beside_a_savepoint_without_content(
+    compacted: SmallTable, jobs: Jobs, other_client: MakeOtherClient
+) -> None:
+    """Its client died writing it, or is at it: what it keeps is not known."""
+    before, instant = files(compacted), first_commit(compacted)
+    other_client(compacted, SHARED).client.savepoint(instant, "user", "cut short")
+    (savepoint,) = (compacted.location / ".hoodie" / "timeline").glob("*.savepoint")
+    savepoint.write_bytes(b"")
+    with pytest.raises(WaitingForInstantError, match=rf"{instant}\.savepoint has no content"):
+        jobs.run(compacted, CLEAN, options=LATEST_ONLY)
+    assert (files(compacted), cleans(compacted)) == (before, [])
 
 
 def test_nothing_is_planned_or_deleted_while_a_restore_is_in_progress(

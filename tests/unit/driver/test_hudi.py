@@ -23,6 +23,7 @@ from compaction_operator.hudi import (
     Operation,
     Plan,
     State,
+    WaitingForInstantError,
     Written,
 )
 from compaction_operator.hudi.jvm import HudiClient
@@ -51,6 +52,7 @@ class Timeline(HudiClient):
         self.cleaner_fails = False
         self.files_to_clean = 7
         self.pending_cleans: tuple[Instant, ...] = ()
+        self.unwritten: tuple[str, ...] = ()
         self.cleans_meanwhile: tuple[Instant, ...] = ()
         self.empty: tuple[Instant, ...] = ()
         self.empty_plans: tuple[str, ...] = ()
@@ -88,7 +90,8 @@ class Timeline(HudiClient):
         self.calls.append(f"roll back {instant.time}")
         del self.found[instant.time]
 
-    def remove(self, instant: Instant) -> None:
+    def remove(self, instant: Instant, *, confirm: Callable[[], None]) -> None:
+        confirm()
         self.calls.append(f"remove {instant.time}")
         del self.found[instant.time]
 
@@ -98,7 +101,8 @@ class Timeline(HudiClient):
     def cut_short(self) -> tuple[Instant, ...]:
         return self.empty
 
-    def reopen(self, instant: Instant) -> bool:
+    def reopen(self, instant: Instant, *, confirm: Callable[[], None]) -> bool:
+        confirm()
         self.calls.append(f"reopen {instant.time}")
         self._put(instant.time, instant.action, State.INFLIGHT)
         return True
@@ -124,11 +128,17 @@ class Timeline(HudiClient):
         self.pending_cleans = tuple(one for one in self.pending_cleans if one.time != clean.time)
         return Cleaned(clean.time, self.files_to_clean)
 
-    def reopen_clean(self, clean: Instant) -> Instant:
+    def require_plan(self, clean: Instant) -> None:
+        if clean.time in self.unwritten:
+            raise WaitingForInstantError(f"{clean} has no content")
+
+    def reopen_clean(self, clean: Instant, *, confirm: Callable[[], None]) -> Instant:
+        confirm()
         self.calls.append(f"reopen clean {clean.time}")
         return replace(clean, state=State.INFLIGHT)
 
-    def remove_clean(self, clean: Instant) -> None:
+    def remove_clean(self, clean: Instant, *, confirm: Callable[[], None]) -> None:
+        confirm()
         self.calls.append(f"remove clean {clean.time}")
         self.pending_cleans = tuple(one for one in self.pending_cleans if one != clean)
 
@@ -529,6 +539,15 @@ def test_a_clean_of_another_client_is_waited_for_unless_the_user_opts_in(state: 
             compact(timeline, CompactionType.CLEAN)
         assert (waits.value.reason, timeline.calls) == (Reason.WAITING_FOR_INSTANT, [])
         assert str(waits.value).endswith(f"if that client is gone, `hudi.allInstants: true` lets this one {what}")
+
+
+def test_a_clean_whose_plan_is_being_written_is_waited_for_whatever_the_user_opts_in() -> None:
+    for all_instants in (False, True):
+        timeline = Timeline()
+        timeline.pending_cleans, timeline.unwritten = (clean("60", State.REQUESTED, owner=None),), ("60",)
+        with pytest.raises(WaitingForInstantError, match=r"60\.clean\.requested has no content"):
+            compact(timeline, CompactionType.CLEAN, all_instants=all_instants)
+        assert timeline.calls == []
 
 
 def test_a_clean_that_another_client_planned_meanwhile_is_waited_for() -> None:

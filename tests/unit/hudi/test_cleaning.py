@@ -1,7 +1,7 @@
 """When nothing is planned or deleted, and which plans of Hudi's delete anything."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from compaction_operator.api.request import Reason
+from compaction_operator.driver.errors import JobError
 from compaction_operator.hudi import Action, Instant, State
 from compaction_operator.hudi.errors import HudiError, WaitingForInstantError
+from compaction_operator.hudi.jvm import cleaning
 from compaction_operator.hudi.jvm.cleaning import Cleaning, deletes_anything
 
 CLEAN = Instant("20", Action.CLEAN, State.INFLIGHT, "team/uid/1")
@@ -26,22 +29,39 @@ class JavaList(list[Any]):
         return self[number]
 
 
+class JavaMap(dict[str, Any]):
+    """A java.util.HashMap."""
+
+    def put(self, key: str, value: Any) -> None:
+        self[key] = value
+
+
 def instant(action: str, *, done: bool = True, time: str = "30") -> Any:
     """A HoodieInstant."""
     return SimpleNamespace(getAction=lambda: action, isCompleted=lambda: done, requestedTime=lambda: time)
 
 
 class Turned(Cleaning):
-    """A table with one clean, whose timeline also has these instants. Whatever would save, begin or delete fails."""
+    """A table with one clean, whose timeline also has these instants. Whatever would save, begin or delete fails.
+
+    `empty` are the actions of files without content.
+    """
 
     def __init__(self, *others: Any) -> None:
+        self.empty = set[str]()
         self.others = JavaList(others)
         self.saved = {"partitionMetadata": {"day=1": {"savepointDataFile": ["kept.parquet"]}}}
         metadata = SimpleNamespace(toString=lambda: json.dumps(self.saved))
         self.found = SimpleNamespace(
-            getInstants=lambda: self.others, readSavepointMetadata=lambda _: metadata, isEmpty=lambda _: False
+            getInstants=lambda: self.others,
+            readSavepointMetadata=lambda _: metadata,
+            isEmpty=lambda one: one.getAction() in self.empty,
         )
-        self._found = SimpleNamespace(getActiveTimeline=lambda: self.found)
+        requested = instant("clean", done=False)
+        generator = SimpleNamespace(getCleanRequestedInstant=lambda _: requested)
+        self._found = SimpleNamespace(getActiveTimeline=lambda: self.found, getInstantGenerator=lambda: generator)
+        self.actions = SimpleNamespace()
+        self._hudi = SimpleNamespace(table=SimpleNamespace(action=self.actions))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -96,10 +116,10 @@ class Begun(Turned):
     def __init__(self, plan: CleanerPlan, *others: Any, newest: str = "") -> None:
         super().__init__(*others)
         self.newest = newest
-        generator = SimpleNamespace(getCleanRequestedInstant=lambda _: "requested")
-        self._found.getInstantGenerator = lambda: generator
         utils = SimpleNamespace(getCleanerPlan=lambda _meta, _instant: plan)
-        self._hudi = SimpleNamespace(common=SimpleNamespace(util=SimpleNamespace(CleanerUtils=utils)))
+        self._hudi.common = SimpleNamespace(util=SimpleNamespace(CleanerUtils=utils))
+        self.deleted = set[str]()
+        self._logs: Any = SimpleNamespace(exists=lambda part, name: part == "day=1" and name not in self.deleted)
         self._jvm = SimpleNamespace(java=SimpleNamespace(util=SimpleNamespace(ArrayList=JavaList)))
 
     def _require_state(self, clean: Instant, state: State) -> None:
@@ -141,9 +161,77 @@ def test_a_clean_whose_files_a_savepoint_keeps_is_refused_and_both_remedies_are_
     assert "remove 20.clean.requested and then 20.clean.inflight from the timeline" in why
 
 
+def test_the_files_are_named_that_a_dead_driver_deleted_before_a_savepoint_came() -> None:
+    """The savepoint cannot be restored as it was."""
+    table = Begun(CleanerPlan("kept.parquet", "also.parquet", "old.parquet"), instant("savepoint"))
+    table.saved["partitionMetadata"]["day=1"]["savepointDataFile"] += ["also.parquet"]
+    table.deleted = {"kept.parquet", "also.parquet", "old.parquet"}
+    why = str(refused(table))
+    assert why.startswith(
+        "20.clean.inflight has deleted also.parquet, kept.parquet, which 30.savepoint keeps: no more is deleted; "
+    )
+    many = [f"{number:03}.parquet" for number in range(30)]
+    table = Begun(CleanerPlan(*many), instant("savepoint"))
+    table.saved["partitionMetadata"]["day=1"]["savepointDataFile"], table.deleted = many, set(many)
+    assert "018.parquet, 019.parquet and 10 more, which 30.savepoint keeps" in str(refused(table))
+
+
+def test_a_savepoint_without_content_is_named_as_what_it_keeps_is_not_known() -> None:
+    table = Begun(CleanerPlan("old.parquet"), instant("savepoint"))
+    table.empty = {"savepoint"}
+    why = refused(table)
+    assert isinstance(why, WaitingForInstantError)
+    assert str(why).startswith("30.savepoint has no content, so what it keeps is not known; ")
+
+
+def lease(confirmations: int) -> Callable[[], None]:
+    """A lease that is lost after it was confirmed so often."""
+    left = iter(range(confirmations))
+
+    def confirm() -> None:
+        if next(left, None) is None:
+            raise JobError(Reason.LOCK_LOST, "lost")
+
+    return confirm
+
+
+def test_nothing_is_deleted_removed_or_reopened_without_the_lease() -> None:
+    """The lock may be given back only after a while. The next steps ask for Hudi's classes, which are not there."""
+    table = Begun(CleanerPlan("old.parquet"))
+    table.actions.clean = SimpleNamespace(CleanActionExecutor=lambda *_: None)
+    table._context = table._config = None
+    with pytest.raises(JobError):
+        table.run_clean(CLEAN, confirm=lease(1))
+    with pytest.raises(AttributeError, match="getClass"):
+        table.run_clean(CLEAN, confirm=lease(2))
+    for change in (table.remove_clean, table.reopen_clean, table.remove, table.reopen):
+        with pytest.raises(JobError):
+            change(CLEAN, confirm=lease(0))
+
+
+def test_each_write_is_rolled_back_only_if_it_is_still_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newest first, once each: another client may have rolled one back meanwhile, or may be at it."""
+    table, calls = Turned(), list[dict[str, str]]()
+    found = iter([{"10": "", "20": "", "30": ""}, {"10": "", "30": ""}, {"30": ""}])
+    table._client = SimpleNamespace(getTableServiceClient=lambda: None)
+    table._jvm = SimpleNamespace(java=SimpleNamespace(util=SimpleNamespace(HashMap=JavaMap)))
+    monkeypatch.setattr(table, "_dead_writes", lambda: next(found))
+    monkeypatch.setattr(cleaning, "call_hidden", lambda _jvm, _service, _name, one: calls.append(one))
+    table.roll_back_dead_writes(confirm=lease(2))
+    assert calls == [{"30": ""}, {"10": ""}]
+
+
+def test_a_plan_of_a_clean_without_content_is_said_to_be_so() -> None:
+    table = Begun(CleanerPlan())
+    table.require_plan(CLEAN)
+    table.empty = {"clean"}
+    with pytest.raises(WaitingForInstantError, match=r"has no content.*removed once it is 10 minutes old"):
+        table.require_plan(CLEAN)
+
+
 def test_a_clean_goes_on_beside_a_savepoint_that_keeps_none_of_its_files() -> None:
     """The next step asks for Hudi's classes, which are not there."""
-    with pytest.raises(AttributeError, match="table"):
+    with pytest.raises(AttributeError, match="clean"):
         Begun(CleanerPlan("old.parquet"), instant("savepoint")).run_clean(CLEAN, confirm=lambda: None)
 
 

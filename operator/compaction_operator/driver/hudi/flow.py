@@ -118,8 +118,7 @@ class HudiCompaction:
     def _reopen(self, instant: Instant) -> None:
         """Reopen a commit whose driver died while writing it, so that it is rolled back or run again."""
         if is_own(instant, self._request.namespace) or self._request.hudi.all_instants:
-            self._lease.confirm()
-            done = self._client.reopen(instant)
+            done = self._client.reopen(instant, confirm=self._lease.confirm)
             log.info("%s was committed without content: %s", instant, "reopened" if done else "left unchanged")
 
     def _put_in_order(self, todo: Todo) -> None:
@@ -128,9 +127,8 @@ class HudiCompaction:
             log.info("rolling back %s: an inflight log compaction is never resumed", instant)
             self._client.roll_back(instant)
         for instant in todo.remove:
-            self._lease.confirm()
             log.info("removing %s: it cannot or must not run", instant)
-            self._client.remove(instant)
+            self._client.remove(instant, confirm=self._lease.confirm)
         rolled_back = tuple(instant.time for instant in todo.roll_back)
         removed = (*self._status.removed, *(instant.time for instant in todo.remove))
         self._update(rolled_back=rolled_back, removed=removed)

@@ -42,11 +42,12 @@ class Upkeep:
 
     def _put_in_order(self, clean: Instant) -> Instant | None:
         """Return a clean that is to be finished; None for one that had not begun, which is removed."""
-        self._lease.confirm()
         if clean.state is State.REQUESTED:
-            self._client.remove_clean(clean)
+            self._client.remove_clean(clean, confirm=self._lease.confirm)
             return None
-        return self._client.reopen_clean(clean) if clean.state is State.COMPLETED else clean
+        if clean.state is State.COMPLETED:
+            return self._client.reopen_clean(clean, confirm=self._lease.confirm)
+        return clean
 
     def _run(self, clean: Instant) -> Cleaned:
         done = self._client.run_clean(clean, confirm=self._lease.confirm)
@@ -61,6 +62,8 @@ class Upkeep:
 
     def _require_own(self, cleans: tuple[Instant, ...]) -> None:
         for clean in cleans:
+            if clean.owner is None:
+                self._client.require_plan(clean)
             if not (self._request.hudi.all_instants or is_own(clean, self._request.namespace)):
                 raise WaitingForInstantError(
                     f"{clean} of another client is pending; if that client is gone, `hudi.allInstants: true` lets "

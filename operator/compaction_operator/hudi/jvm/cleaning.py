@@ -8,23 +8,26 @@ a savepoint may need it (CleanPlanner looks for neither then). So only files are
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from compaction_operator.hudi.errors import HudiError, WaitingForInstantError
 from compaction_operator.hudi.instants import OWNER_KEY, Action, Instant, State
 from compaction_operator.hudi.jvm.java import call_hidden, hudi_errors, items, java_map, streamed, value_of
-from compaction_operator.hudi.jvm.repairs import Repairs, empty_commits
+from compaction_operator.hudi.jvm.repairs import WRITING_SECONDS, Repairs, empty_commits
 from compaction_operator.hudi.jvm.timeline import file_sizes
 from compaction_operator.hudi.plans import Cleaned
 
 _TURNS = ("restore", "rollback", "savepoint")
 """Actions after which files are needed that were not before."""
 
+_LISTED = 20
+"""How many files a message names at most."""
+
 
 class Cleaning(Repairs):
-    """Plans cleans and runs them. `confirm` is called under the table's lock and may raise to prevent what follows."""
+    """Plans cleans and runs them. `confirm` is called right before each change, and may raise to prevent it."""
 
     @hudi_errors("reading the pending cleans")
     def cleans(self) -> tuple[Instant, ...]:
@@ -36,9 +39,21 @@ class Cleaning(Repairs):
             self._clean(meta, one) for one in found if not one.isCompleted() or str(one.requestedTime()) in empty
         )
 
-    def reopen_clean(self, clean: Instant) -> Instant:
+    def require_plan(self, clean: Instant) -> None:
+        """Raise WaitingForInstantError for a clean whose plan has no content, which `remove_empty_plans` has left."""
+        with hudi_errors(f"looking at {clean}"):
+            meta = self._meta()
+            requested = meta.getInstantGenerator().getCleanRequestedInstant(clean.time)
+            if meta.getActiveTimeline().isEmpty(requested):
+                raise WaitingForInstantError(
+                    f"{clean} has no content: its client is writing it, or has died, and then it is removed once it is "
+                    f"{WRITING_SECONDS // 60} minutes old"
+                )
+
+    def reopen_clean(self, clean: Instant, *, confirm: Callable[[], None]) -> Instant:
         """Make a clean whose commit has no content inflight again, as its client died writing it under the lock."""
         with hudi_errors(f"reopening {clean}"), self.locked():
+            confirm()
             meta = self._meta()
             name = empty_commits(file_sizes(meta)).get(clean.time)
             if name is None or not self._delete_if_empty(meta, name):
@@ -49,17 +64,25 @@ class Cleaning(Repairs):
     def roll_back_dead_writes(self, *, confirm: Callable[[], None]) -> None:
         """Roll back the writes whose heartbeat is over, newest first, as Hudi's cleaner does first (LAZY).
 
-        NB: Hudi's own call rolls back all of them at once. `confirm` is called before each.
+        NB: Hudi's own call rolls back all of them at once. Here `confirm` is called before each, and each is still
+        dead by then: another client may have rolled it back meanwhile, or finished it.
         """
+        done = set[str]()
+        while dead := {one: begun for one, begun in self._dead_writes().items() if one not in done}:
+            newest = max(dead)
+            confirm()
+            one = self._jvm.java.util.HashMap()
+            one.put(newest, dead[newest])
+            call_hidden(self._jvm, self._client.getTableServiceClient(), "rollbackFailedWrites", one)
+            done.add(newest)
+
+    def _dead_writes(self) -> dict[str, Any]:
+        """Return the writes whose heartbeat is over, each with an Option of the rollback that has begun."""
         service, meta, nothing = self._client.getTableServiceClient(), self._meta(), self._none()
         policy = self._config.getFailedWritesCleanPolicy()
         begun = dict(call_hidden(self._jvm, service, "getPendingRollbackInfos", meta).items())
         dead = items(call_hidden(self._jvm, service, "getInstantsToRollback", meta, policy, nothing))
-        for instant in sorted({*dead, *begun}, reverse=True):
-            confirm()
-            one = self._jvm.java.util.HashMap()
-            one.put(instant, begun.get(instant, nothing))
-            call_hidden(self._jvm, service, "rollbackFailedWrites", one)
+        return {str(one): nothing for one in dead} | {str(one): info for one, info in begun.items()}
 
     @hudi_errors("planning a clean")
     def plan_clean(self, *, owner: str, confirm: Callable[[], None]) -> Instant | None:
@@ -98,6 +121,7 @@ class Cleaning(Repairs):
             plan = self._begin_clean(clean, confirm)
             table = self._table()
             executor = self._hudi.table.action.clean.CleanActionExecutor(self._context, self._config, table, clean.time)
+            confirm()
             deleted = call_hidden(self._jvm, executor, "clean", self._context, plan)
             extra, option = plan.getExtraMetadata(), self._hudi.common.util.Option
             metadata = self._hudi.common.util.CleanerUtils.convertCleanMetadata(
@@ -110,9 +134,10 @@ class Cleaning(Repairs):
                 self._commit_clean(clean, metadata)
             return Cleaned(clean.time, int(metadata.getTotalFilesDeleted()))
 
-    def remove_clean(self, clean: Instant) -> None:
+    def remove_clean(self, clean: Instant, *, confirm: Callable[[], None]) -> None:
         """Remove the plan of a clean that has not begun."""
         with hudi_errors(f"removing {clean}"), self.locked():
+            confirm()
             self._require_state(clean, State.REQUESTED)
             meta = self._meta()
             meta.getActiveTimeline().deletePending(meta.getInstantGenerator().getCleanRequestedInstant(clean.time))
@@ -162,7 +187,8 @@ class Cleaning(Repairs):
                     f"{clean} deletes whole partitions and no file: {_give_up(clean)}; "
                     "or finish it with Hudi's own cleaner once no writer uses them"
                 )
-            _require_unneeded(str(clean), names, kept, f", or to keep it {_give_up(clean)}")
+            gone = self._gone(plan, names.intersection(frozenset().union(*kept.values())))
+            _require_unneeded(str(clean), names, kept, f", or to keep it {_give_up(clean)}", gone)
             self._require_as_planned(clean, plan, meta)
             if clean.state is State.REQUESTED:
                 content = (self._hudi.common.util.Option.of(plan),) if self._is_1_0 else ()
@@ -181,9 +207,23 @@ class Cleaning(Repairs):
                     f"{name} is being made, and may keep what a clean deletes; if its client is gone, "
                     f"remove {name}.inflight from the timeline"
                 )
+            if timeline.isEmpty(java):
+                raise WaitingForInstantError(
+                    f"{name} has no content, so what it keeps is not known; if its client is gone, remove it from the "
+                    "timeline, and make it again"
+                )
             with hudi_errors(f"reading {name}"):
                 found[name] = _names_in_savepoint(str(timeline.readSavepointMetadata(java).toString()))
         return found
+
+    def _gone(self, plan: Any, names: Collection[str]) -> frozenset[str]:
+        """Return those of some files of a plan that do not exist any more: its client deleted them before it died."""
+        return frozenset(
+            name
+            for partition, found in _by_partition(str(plan.toString())).items()
+            for name in map(_name_of, found or ())
+            if name in names and not self._logs.exists(partition, name)
+        )
 
     def _require_as_planned(self, clean: Instant, plan: Any, meta: Any) -> None:
         """Raise HudiError if a rollback or a restore made a file that the plan deletes the newest again.
@@ -241,8 +281,11 @@ def deletes_anything(plan: str) -> bool:
 
 def _file_names(plan: Any) -> frozenset[str]:
     """Return the names of the files that a HoodieCleanerPlan deletes."""
-    files = (one for found in _by_partition(str(plan.toString())).values() for one in found or ())
-    return frozenset(str(one["filePath"]).rpartition("/")[2] for one in files)
+    return frozenset(_name_of(one) for found in _by_partition(str(plan.toString())).values() for one in found or ())
+
+
+def _name_of(file: Mapping[str, Any]) -> str:
+    return str(file["filePath"]).rpartition("/")[2]
 
 
 def _partitions(plan: Any) -> tuple[str, ...]:
@@ -259,14 +302,30 @@ def _names_in_savepoint(savepoint: str) -> frozenset[str]:
     return frozenset(name for part in parts for name in part["savepointDataFile"])
 
 
-def _require_unneeded(clean: str, names: frozenset[str], kept: Mapping[str, frozenset[str]], remedy: str = "") -> None:
-    """Raise HudiError if a savepoint keeps a file that a clean deletes. NB: file names are unique in a table."""
+def _require_unneeded(
+    clean: str,
+    names: frozenset[str],
+    kept: Mapping[str, frozenset[str]],
+    remedy: str = "",
+    gone: frozenset[str] = frozenset(),
+) -> None:
+    """Raise HudiError if a savepoint keeps a file that a clean deletes. NB: file names are unique in a table.
+
+    Those that are `gone` are all named, as the savepoint cannot be restored as it was.
+    """
     for savepoint, its in sorted(kept.items()):
         if needed := names & its:
+            lost = sorted(needed & gone)
+            what = f"has deleted {_listed(lost)}" if lost else f"deletes {min(needed)}"
             raise HudiError(
-                f"{clean} deletes {min(needed)}, which {savepoint} keeps: no more is deleted; delete the savepoint "
+                f"{clean} {what}, which {savepoint} keeps: no more is deleted; delete the savepoint "
                 f"(CALL delete_savepoint(table => ..., instant_time => '{savepoint.partition('.')[0]}')){remedy}"
             )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more
 
 
 def _give_up(clean: Instant) -> str:

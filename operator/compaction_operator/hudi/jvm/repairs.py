@@ -1,7 +1,7 @@
 """Repairs of the timeline: rollbacks, and the files without content that a process leaves when it dies."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from compaction_operator.hudi.instants import OWNER_KEY, Action, Instant, State
@@ -20,7 +20,7 @@ _COMMIT = re.compile(r"([0-9]+)(_[0-9]+)?\.(deltacommit|commit|clean)")
 
 
 class Repairs(Timeline):
-    """Repairs what dead processes left on the timeline.
+    """Repairs what dead processes left on the timeline. `confirm` is called under the lock, and may raise.
 
     NB: except on HDFS, Hudi creates a file of the timeline and fills it afterwards
     (HoodieStorage.createImmutableFileInPath). A process that dies in between leaves a file without content.
@@ -76,22 +76,24 @@ class Repairs(Timeline):
                     found.append(Instant(time, action, State.COMPLETED, owner))
         return tuple(found)
 
-    def reopen(self, instant: Instant) -> bool:
+    def reopen(self, instant: Instant, *, confirm: Callable[[], None]) -> bool:
         """Make a commit without content inflight again; False when a later instant depends on it.
 
         That instant is the plan of a later compaction that contains a merged block, or a later cleaning of what a
         compaction replaced. All files that were merged must still exist.
         """
         with hudi_errors(f"reopening {instant}"), self.locked():
+            confirm()
             meta = self._meta()
             name = empty_commits(file_sizes(meta)).get(instant.time)
             if name is None or _has_successor(meta, instant) or not self._has_inputs(meta, instant):
                 return False
             return self._delete_if_empty(meta, name)
 
-    def remove(self, instant: Instant) -> None:
+    def remove(self, instant: Instant, *, confirm: Callable[[], None]) -> None:
         """Remove a plan of a log compaction that can never run."""
         with hudi_errors(f"removing {instant}"), self.locked():
+            confirm()
             meta = self._meta()
             requested = meta.getInstantGenerator().getLogCompactionRequestedInstant(instant.time)
             meta.getActiveTimeline().deletePending(requested)
