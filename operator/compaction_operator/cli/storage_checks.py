@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator
 from compaction_operator.api.config import Warehouse
 from compaction_operator.cli.findings import Finding, Level, Report, Subject
 from compaction_operator.storage import Storage, StorageError, is_below, join, probe_renames
+from compaction_operator.storage.uri import Location
 
 _RIGHTS = "give the operator's account the right to list, write and delete there, or correct the warehouse's stores"
 _BELOW = (
@@ -37,13 +38,22 @@ def _receipts(
     """Probe the folder of receipts, unless it is in a Hudi table, which lies below one of the folders of tables."""
     try:
         storage, above = open_storage(folder), folder.rstrip("/")
-        while any(is_below(above, one) for one in tables):
+        for _ in range(_depth_in(tables, folder)):
             if storage.exists(join(above, ".hoodie")):
                 return report.failed(f"{folder} lies in the Hudi table {above}", _OUT)
             above, _, _ = above.rpartition("/")
     except StorageError as error:
         return report.failed(f"{folder}: {error}", _RIGHTS)
     return _folder(report, folder, open_storage, made_later=True)
+
+
+def _depth_in(tables: Collection[str], folder: str) -> int:
+    """Return how many folders there are from the highest folder of tables above a folder down to that, both counted.
+
+    The root is not counted. Raises StorageError for a location that cannot be understood.
+    """
+    above = [len(Location.parse(one).names) for one in tables if is_below(folder, one)]
+    return len(Location.parse(folder).names) + 1 - max(1, min(above)) if above else 0
 
 
 def _folder(

@@ -26,7 +26,7 @@ from compaction_operator.api.config import (
 )
 from compaction_operator.api.request import AGENT_PREFIX
 from compaction_operator.api.stores import StoreSettings
-from compaction_operator.cli import metastore_checks
+from compaction_operator.cli import metastore_checks, storage_checks
 from compaction_operator.cli.cluster import Cluster
 from compaction_operator.cli.configured import IN_POD, alone_in_pod
 from compaction_operator.cli.findings import Finding, Level
@@ -255,6 +255,18 @@ def test_receipts_beside_a_hudi_table_are_fine(tmp_path: Path) -> None:
     place = Receipts(location=f"{tmp_path}/receipts")
     *_, found = check_storage(warehouse(folder=str(tmp_path), receipts=place), lambda _: LocalStorage())
     assert found.level is OK
+
+
+@pytest.mark.parametrize("locations", [("/warehouse",), ("file:/warehouse",), ("file:///warehouse/", "/")])
+@pytest.mark.parametrize(("table", "level"), [("receipts", FAILED), ("other", OK)])
+def test_receipts_are_looked_up_to_the_root_of_the_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locations: tuple[str, ...], table: str, level: Level
+) -> None:
+    (tmp_path / "warehouse" / table / ".hoodie").mkdir(parents=True)
+    monkeypatch.setattr(storage_checks, "_folder", lambda report, folder, *_, **__: report.ok(folder))
+    main = warehouse(locations=locations, receipts=Receipts(location="/warehouse/receipts"))
+    *_, found = check_storage(main, lambda _: LocalStorage(root=str(tmp_path)))
+    assert found.level is level, found.message
 
 
 def test_a_warehouse_without_any_folder_fails() -> None:
@@ -526,7 +538,7 @@ def test_one_that_goes_on_in_the_pod_is_named(
 TERMINATED = """
 import signal, sys
 from contextlib import nullcontext
-from compaction_operator.cli import metastore_checks
+from compaction_operator.cli import metastore_checks, storage_checks
 from compaction_operator.cli.entry import main
 from compaction_operator.metastore import Generation
 from tests.support.metastore import FakeMetastore
