@@ -33,7 +33,7 @@ CHILD = (sys.executable, "-m", "compaction_operator.driver.forecasts")
 ENVIRONMENT = {"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Less memory that is reserved and never used, as the limit counts it."""
 LAST_WORDS = 2_000
-"""Bytes of what a process said last, of which the last line is quoted."""
+"""Bytes of what a process said last. The last line of them is quoted."""
 GRACE = 5.0
 """Seconds in which a killed process must end. One whose storage hangs does not."""
 CGROUP = Path("/sys/fs/cgroup")

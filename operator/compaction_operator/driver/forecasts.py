@@ -77,7 +77,7 @@ def _limit_memory(more: int) -> None:
 class _Asking:
     """Questions in a row: a table is looked at once for those that are about it.
 
-    `silent` is the table of which the metastore did not answer last.
+    `silent` is the last table for which the metastore did not answer.
     """
 
     client: MetastoreClient
