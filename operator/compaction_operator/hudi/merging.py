@@ -53,6 +53,14 @@ def keeps_deletes(table: HudiTable, bundle: str) -> bool:
     return not is_1_0(bundle) or merge_mode_of(table) == COMMIT_TIME
 
 
+def merges_partial_records(table: HudiTable, bundle: str) -> bool:
+    """Whether a bundle's compaction merges records of changed columns only, which Spark's MERGE INTO writes.
+
+    NB: by commit time 1.0 cannot (OverwriteWithLatestSparkRecordMerger). Its compaction fails after it has begun.
+    """
+    return not is_1_0(bundle) or merge_mode_of(table) != COMMIT_TIME
+
+
 def _implied_mode(table: HudiTable) -> str:
     """Return the merge mode of a table of version 6, which does not say it itself.
 

@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
-from sandbox.hudi.look import log_blocks, log_files, merged_blocks
+from sandbox.hudi.look import log_blocks, log_files, merged_blocks, timeline
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, SmallTable
 
 from compaction_operator.api.request import Reason
 from compaction_operator.driver.hudi import flow
+from compaction_operator.hudi import HudiError
 from tests.integration.hudi import other_client as by_hand
 from tests.integration.hudi.conftest import NEWEST, MakeOtherClient, MakeTable, Shared
 from tests.integration.hudi.dying import writer_dies
@@ -163,8 +164,8 @@ def merged_by_hand(table: SmallTable, other_client: MakeOtherClient, places: lis
     return table
 
 
-def test_blocks_of_changed_columns_only_are_left_alone(hudi: HudiSession, table: SmallTable, jobs: Jobs) -> None:
-    """MERGE INTO writes them; Hudi would merge them among themselves and lose the columns that did not change."""
+def change_columns(hudi: HudiSession, table: SmallTable) -> None:
+    """Change one column of some rows, twice of others."""
     hudi.spark.sql(f"create table partial using hudi location '{table.location}'")
     hudi.spark.conf.set("hoodie.compact.inline", "false")
     for ids, ts in ((range(20), 60), (range(10, 30), 70)):
@@ -175,6 +176,11 @@ def test_blocks_of_changed_columns_only_are_left_alone(hudi: HudiSession, table:
         table.expected |= {number: table.expected[number]._replace(ts=ts) for number in ids}
     hudi.spark.conf.unset("hoodie.compact.inline")
     hudi.spark.sql("drop table partial")
+
+
+def test_blocks_of_changed_columns_only_are_left_alone(hudi: HudiSession, table: SmallTable, jobs: Jobs) -> None:
+    """MERGE INTO writes them; Hudi would merge them among themselves and lose the columns that did not change."""
+    change_columns(hudi, table)
     table.check("before")
     instants = [block.instant for block in log_blocks(hudi, table.location)]
     assert len(instants) == 6
@@ -183,5 +189,21 @@ def test_blocks_of_changed_columns_only_are_left_alone(hudi: HudiSession, table:
     wanted = [] if hudi.version == "1.0.2" else instants[:4]
     assert [block.merged for block in merged_blocks(hudi, table.location)] == [frozenset(wanted)] * bool(wanted), result
     table.check("after the log compaction")
+    jobs.done(table, COMPACTION, options=EACH_TIME)
+    table.check("after the compaction")
+
+
+def test_changed_columns_are_not_compacted_by_a_release_that_cannot_merge_them(
+    hudi: HudiSession, seeds: MakeTable, jobs: Jobs, tmp_path: Path
+) -> None:
+    """By commit time 1.0 fails after its compaction has begun, and the file group stays blocked."""
+    table = seeds(Ordering.COMMIT_TIME, NEWEST[hudi.version]).copy_to(tmp_path / "changed")
+    change_columns(hudi, table)
+    before = timeline(table.location)
+    if hudi.version == "1.0.2":
+        with pytest.raises(HudiError, match=r"contain changed columns only .* set hudi.bundle to 1.2.0"):
+            jobs.run(table, COMPACTION, options=EACH_TIME)
+        assert timeline(table.location) == before
+        return
     jobs.done(table, COMPACTION, options=EACH_TIME)
     table.check("after the compaction")

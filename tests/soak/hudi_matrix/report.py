@@ -18,7 +18,7 @@ def _ends(cell: Cell) -> Iterator[str]:
     """Yield each compaction that was not done, or not refused, although it must be."""
     for state, reason in cell.done.items():
         may_do_nothing = {Reason.NOTHING_TO_COMPACT} if state is State.MERGED else set()
-        done = {Reason.DRIVER_FAILED} if cell.stops_hudi and not may_do_nothing else {Reason.COMPACTED}
+        done = {Reason.UNSUPPORTED_TABLE} if cell.stops_hudi and not may_do_nothing else {Reason.COMPACTED}
         right = {Reason.UNSUPPORTED_TABLE} if cell.is_refused else done | may_do_nothing
         if reason not in right:
             yield f"{cell.folder.name}, {state}: {reason}"

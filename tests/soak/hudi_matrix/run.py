@@ -147,7 +147,7 @@ class Cell:
 
     @property
     def stops_hudi(self) -> bool:
-        """Whether Hudi itself cannot compact the table: 1.0.2 has no way to merge partial updates by commit time."""
+        """Whether the full compaction is refused: 1.0.2 has no way to merge partial updates by commit time."""
         by_commit_time = self.ordering is Ordering.COMMIT_TIME and self.version == 8
         return self.compactor == "1.0.2" and self.writes is Writes.PARTIAL and by_commit_time
 

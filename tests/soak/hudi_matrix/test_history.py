@@ -122,7 +122,7 @@ def test_only_1_0_cannot_compact_partial_updates_by_commit_time() -> None:
     assert stopped.stops_hudi
     assert not replace(stopped, compactor="1.2.0").stops_hudi
     assert not replace(stopped, writes=Writes.WHOLE).stops_hudi
-    for merged, compacted, is_right in (("Compacted", "DriverFailed", True), ("DriverFailed", "DriverFailed", False)):
+    for merged, compacted, is_right in (("Compacted", "UnsupportedTable", True), ("Compacted", "DriverFailed", False)):
         found = replace(stopped, done={State.MERGED: merged, State.COMPACTED: compacted})
         assert (faults([found, stopped]) == []) is is_right
 

@@ -23,17 +23,31 @@ class FileGroups(JavaTable):
         """Return the newest slice of each file group, with the pending instant that plans for it."""
         table = self._table()
         view, meta = table.getSliceView(), table.getMetaClient()
-        busy = self._busy(view)
-        slices = {
-            (partition, str(java_slice.getFileId())): self._log_files(partition, java_slice)
-            for partition in self._partitions(meta)
-            for java_slice in streamed(self._jvm, view.getLatestFileSlicesStateless(partition))
-        }
+        busy, slices = self._busy(view), self._slices(view, meta)
         files = self._logs.glance((place for places in slices.values() for place in places), plain=plain_commits(meta))
         return tuple(
             FileGroup(*key, len(blocks_of(files[place] for place in places)), busy.get(key))
             for key, places in slices.items()
         )
+
+    @hudi_errors("looking for records of changed columns only")
+    def partial_file(self) -> str | None:
+        """Return the name of a log file of a newest slice that has records of changed columns only, None without one.
+
+        It reads the headers of all log files there.
+        """
+        table = self._table()
+        slices = self._slices(table.getSliceView(), table.getMetaClient())
+        files = self._logs.read(place for places in slices.values() for place in places)
+        return min((file.name for file in files.values() if file.partial), default=None)
+
+    def _slices(self, view: Any, meta: Any) -> dict[tuple[str, str], list[Place]]:
+        """Return the log files of the newest slice of each file group, by partition and file id."""
+        return {
+            (partition, str(java_slice.getFileId())): self._log_files(partition, java_slice)
+            for partition in self._partitions(meta)
+            for java_slice in streamed(self._jvm, view.getLatestFileSlicesStateless(partition))
+        }
 
     def _log_files(self, partition: str, java_slice: Any) -> list[Place]:
         found = streamed(self._jvm, java_slice.getLogFiles())
