@@ -23,7 +23,7 @@ class PostgresServer:
         # NB: not below a folder of the caller's, through which that user may have no way.
         self._folder = tempfile.TemporaryDirectory(prefix="metastore-postgres-")
         self._data = Path(self._folder.name) / "data"
-        (self._port,) = free_ports(1)
+        self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -38,6 +38,7 @@ class PostgresServer:
         is_new = not self._data.exists()
         if is_new:
             self._initialise()
+            (self._port,) = free_ports(1)  # as late as can be: nothing holds it until the server does
         # With pdeathsig it does not outlive a test run that was killed.
         command = [*_setpriv("--pdeathsig", "INT"), _program("postgres"), "-D", str(self._data)]
         command += ["-p", str(self._port), "-h", "127.0.0.1", "-k", "", "-F"]
