@@ -80,7 +80,7 @@ NAMESPACED = re.compile(r" -n [\w-]+| -A\b| --raw ")
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "runbooks").glob("*.md")), ids=lambda path: path.name)
 def test_commands_of_runbooks_say_in_which_namespace(page: Path) -> None:
-    """At night nobody's current namespace is the right one."""
+    """At night no user's current namespace is the right one."""
     found = COMMAND.findall(page.read_text().replace("\\\n", " "))
     assert not [command for one in found if not NAMESPACED.search(command := "".join(one))]
 

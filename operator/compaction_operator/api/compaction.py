@@ -80,6 +80,12 @@ class TableRef(ReadModel):
     name: str = ""
     location: str | None = None
 
+    @classmethod
+    def of(cls, full_name: str) -> "TableRef":
+        """Return the table of a full name, `database.name`."""
+        database, _, name = full_name.partition(".")
+        return cls(database=database, name=name)
+
     def __str__(self) -> str:
         return self.location or f"{self.database}.{self.name}".lower()
 

@@ -102,8 +102,13 @@ class Part:
     @property
     def listed(self) -> float:
         """Its score by its listing alone: the measure for all partitions of a table, as few of them are forecast."""
-        benefit = self.files_saved + self.delete_bytes / DELETE_UNIT
-        return benefit * self.hours * self.urgency / (1 + self.bytes / COST_UNIT)
+        if self.outlook is None and self.cpu is None:
+            return self.score
+        return replace(self, outlook=None, cpu=None).score
+
+    def cpu_at(self, rate: float) -> float:
+        """Return the CPU milliseconds that it is expected to take: by its forecast, or by its bytes at a rate."""
+        return self.forecast.cpu_milliseconds if self.forecast else self.bytes * rate
 
     @property
     def cost(self) -> float:
@@ -165,6 +170,14 @@ class Candidate:
         return together(part.forecast for part in self.parts)
 
     @property
+    def forecast_problem(self) -> str | None:
+        """Why there is no forecast of one of its partitions, None if none has failed."""
+        for part in self.parts:
+            if part.outlook and part.outlook.problem:
+                return f"{part.spec}: {part.outlook.problem}" if part.spec else part.outlook.problem
+        return None
+
+    @property
     def cost(self) -> float:
         """What the compaction costs, in `COST_UNIT`s; one is for the start of its Job. Each failure doubles it.
 
@@ -210,7 +223,8 @@ def candidates_of(
     if not table.partitions or table.problem is not None or key_problem(table, filters) is not None:
         return ()
     considered = _due if strategy is Strategy.THRESHOLDS else _best
-    rates = rates and {**rates, **_own_rates(table, outlooks)}
+    if rates and outlooks:
+        rates = {**rates, **_own_rates(table, outlooks)}
     found: defaultdict[CompactionType, list[Part]] = defaultdict(list)
     for one in _wanted(table, partitions, filters, now):
         spec = spec_of(one.name, table.keys)
@@ -283,12 +297,6 @@ class _Wait:
         small = min(1.0, SMALL * self.budget / size) if size else 1.0
         return 1 + URGENT * small * share / (1 - share)
 
-    def cpu(self, type_: CompactionType, size: int, known: Outlook | None) -> float | None:
-        """Return the CPU milliseconds that count as the cost of a compaction, None if its bytes do."""
-        if self.rates is None:
-            return None
-        return known.forecast.cpu_milliseconds if known and known.forecast else size * self.rates[type_]
-
 
 def _due(one: PartitionState, table: TableState, wait: _Wait) -> _Chosen | None:
     """Return the compaction that a partition needs by its thresholds, None if it needs none."""
@@ -328,7 +336,6 @@ def _aborted_alone(found: Measure) -> Measure:
 
 def _part(one: PartitionState, type_: CompactionType, wait: _Wait, needed: Due | None) -> Part:
     files, deletes, size = gain(one.measure, type_)
-    known = outlook(wait.outlooks, wait.table, type_, one.name, one.measure)
     part = Part(
         wait.spec,
         files,
@@ -339,9 +346,10 @@ def _part(one: PartitionState, type_: CompactionType, wait: _Wait, needed: Due |
         due=False,
         reason=BELOW,
         state=one,
-        outlook=known,
-        cpu=wait.cpu(type_, size, known),
+        outlook=outlook(wait.outlooks, wait.table, type_, one.name, one.measure),
     )
+    if wait.rates is not None:
+        part = replace(part, cpu=part.cpu_at(wait.rates[type_]))
     if needed is None:
         return part
     return replace(part, due=True, due_since=wait.since, reason=needed.reason, urgency=wait.urgency(size))
@@ -388,8 +396,10 @@ def startable(candidate: Candidate, *, strategy: Strategy, late: datetime) -> Ca
     if len(candidate.parts) == 1:
         return candidate
     waited = sorted((part for part in candidate.parts if part.due_since <= late), key=lambda part: part.due_since)
-    least = AS_GOOD * max(part.listed for part in candidate.parts) if strategy is Strategy.GAIN else 0.0
-    others = (part for part in candidate.parts if part.due_since > late and part.listed >= least)
+    others = [part for part in candidate.parts if part.due_since > late]
+    if strategy is Strategy.GAIN:
+        least = AS_GOOD * max(part.listed for part in candidate.parts)
+        others = [part for part in others if part.listed >= least]
     taken = tuple(_fitting((*waited, *others)))
     kept = {part.spec for part in taken}
     return replace(candidate, parts=taken, later=tuple(part for part in candidate.parts if part.spec not in kept))

@@ -1,10 +1,11 @@
 """Choice: which candidates start now, and what keeps each other one back."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import partial
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -149,10 +150,8 @@ class Standing:
         return Amount(part.bytes, self._cpu(type_, part))
 
     def _cpu(self, type_: CompactionType, part: Part) -> float:
-        """Return the CPU milliseconds that a partition is expected to take: by its forecast, or by its bytes."""
-        if part.cpu is not None:
-            return part.cpu
-        return part.forecast.cpu_milliseconds if part.forecast else part.bytes * self.rates.get(type_, DEFAULT_RATE)
+        """Return the CPU milliseconds that a partition is expected to take."""
+        return part.cpu_at(self.rates.get(type_, DEFAULT_RATE)) if part.cpu is None else part.cpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +190,8 @@ def choose(
         if hold is None and standing.incomplete and not pressing(one.due_since, max_delay=max_delay, now=now):
             hold = Hold.FIRST_LOOK
         if hold is None:
-            amounts = {part.spec: standing.amount_of(one.candidate.type, part) for part in one.candidate.parts}
-            one, hold = _admitted(one, total, share, late=now - max_delay, amounts=amounts)
+            amount_of = partial(standing.amount_of, one.candidate.type)
+            one, hold = _admitted(one, total, share, late=now - max_delay, amount_of=amount_of)
         if hold is None:
             taking = Amount(one.candidate.bytes, standing.cpu_of(one.candidate))
             total.take(taking)
@@ -257,21 +256,20 @@ def is_paced(spec: CompactionPolicySpec) -> bool:
 
 
 def _admitted(
-    one: Verdict, total: _Room, share: _Room, *, late: datetime, amounts: Mapping[str, Amount]
+    one: Verdict, total: _Room, share: _Room, *, late: datetime, amount_of: Callable[[Part], Amount]
 ) -> tuple[Verdict, Hold | None]:
     """Return a verdict on what there is room for, and what keeps it back if there is none.
 
-    What is due since `late` or earlier may exceed the budgets and the pace. `amounts` are what partitions take, by
-    spec.
+    What is due since `late` or earlier may exceed the budgets and the pace. `amount_of` is what a partition takes.
     """
     if total.slots <= 0 or share.slots <= 0:
         return one, Hold.MAX_CONCURRENT if total.slots <= 0 else Hold.DATABASE_SHARE
     parts = one.candidate.parts
-    if all(part.due_since > late and not amounts[part.spec].fits(share.whole) for part in parts):
+    if all(part.due_since > late and not amount_of(part).fits(share.whole) for part in parts):
         return one, Hold.BUDGET_TOO_SMALL
     waits = total.saving or (total.ahead or 0) > 0
     left = [_NONE] if waits else [total.left, share.left]
-    if taken := tuple(_within(parts, amounts, left, late)):
+    if taken := tuple(_within(parts, amount_of, left, late)):
         return replace(one, candidate=replace(one.candidate, parts=taken)), None
     if waits:
         return one, Hold.BUDGET_SPENT if total.saving else Hold.BUDGET_PACED
@@ -373,11 +371,11 @@ def _longest(failed: Past, spec: CompactionPolicySpec) -> timedelta:
 
 
 def _within(
-    parts: Iterable[Part], amounts: Mapping[str, Amount], left: Sequence[Amount], late: datetime
+    parts: Iterable[Part], amount_of: Callable[[Part], Amount], left: Sequence[Amount], late: datetime
 ) -> Iterator[Part]:
     """Yield the partitions that fit into what is left of all, and those that are due since `late` or earlier."""
     for part in parts:
-        amount = amounts[part.spec]
+        amount = amount_of(part)
         if part.due_since <= late or all(amount.fits(one) for one in left):
             left = [one.without(amount) for one in left]
             yield part

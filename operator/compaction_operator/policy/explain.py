@@ -26,7 +26,6 @@ from compaction_operator.policy.partitions import Filter, parse_filter, unwanted
 from compaction_operator.policy.ranking import score
 from compaction_operator.policy.selection import matching
 from compaction_operator.policy.thresholds import Due, checks, due
-from compaction_operator.policy.upcoming import forecast_problem
 from compaction_operator.policy.windows import next_opening, open_from
 
 NEAREST = 20
@@ -175,7 +174,7 @@ def _due_compaction(place: int, one: Verdict, spec: CompactionPolicySpec, look: 
         score=round(found.value, 2),
         terms=terms,
         forecast=whole.forecast,
-        forecast_problem=forecast_problem(whole),
+        forecast_problem=whole.forecast_problem,
         due_since=one.due_since,
         first_at=one.due_since + PRESSING * max_delay,
         overdue_at=one.due_since + max_delay,

@@ -60,7 +60,7 @@ def _lacking(verdicts: Iterable[Verdict], known: Outlooks, strategy: Strategy, n
         for type_, state, measure in _choices(one.whole, strategy):
             found = outlook(known, one.whole.table, type_, state.name, measure)
             if found is None or (found.problem is not None and now - found.made >= AGAIN):
-                question = ForecastQuestion(table=_ref(one.whole.table), type=type_, partition=state.name)
+                question = ForecastQuestion(table=TableRef.of(one.whole.table), type=type_, partition=state.name)
                 yield Lacking(question, measure)
 
 
@@ -78,11 +78,6 @@ def _types(own: CompactionType, strategy: Strategy) -> Sequence[CompactionType]:
     return (own, other) if strategy is Strategy.GAIN else (own,)
 
 
-def _ref(table: str) -> TableRef:
-    database, _, name = table.partition(".")
-    return TableRef(database=database, name=name)
-
-
 def learned(asked: Iterable[Lacking], answers: Iterable[ForecastAnswer], now: datetime) -> Outlooks:
     """Return what the answers to the first questions say."""
     found = dict[tuple[str, CompactionType, str], Outlook]()
@@ -91,11 +86,3 @@ def learned(asked: Iterable[Lacking], answers: Iterable[ForecastAnswer], now: da
         key = str(about.table), about.type, about.partition
         found[key] = Outlook(one.measure, now, answer.forecast, answer.problem)
     return found
-
-
-def forecast_problem(candidate: Candidate) -> str | None:
-    """Return why there is no forecast of one of a candidate's partitions, None if none has failed."""
-    for part in candidate.parts:
-        if part.outlook and part.outlook.problem:
-            return f"{part.spec}: {part.outlook.problem}" if part.spec else part.outlook.problem
-    return None

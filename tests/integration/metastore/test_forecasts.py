@@ -109,8 +109,8 @@ def test_a_process_that_needs_more_memory_than_there_is_ends_alone(
 
 def test_without_a_metastore_nothing_is_answered(server: MetastoreServer, three_inserts: FixtureTable) -> None:
     """One table that it does not answer for may be the cause; two are not."""
-    nobody = server.settings().model_copy(update={"uris": ("thrift://localhost:9",)})
-    away = lake(server).model_copy(update={"metastore": nobody})
+    unreachable = server.settings().model_copy(update={"uris": ("thrift://localhost:9",)})
+    away = lake(server).model_copy(update={"metastore": unreachable})
     other = about(three_inserts, MINOR).model_copy(update={"table": TableRef(database="default", name="other")})
     (answer,) = ask(away, about(three_inserts, MINOR), about(three_inserts, MAJOR), other, other)[:1]
     assert "localhost:9" in (answer.problem or "")

@@ -25,7 +25,6 @@ from compaction_operator.policy.upcoming import (
     PARTITIONS,
     QUESTIONS,
     Lacking,
-    forecast_problem,
     lacking,
     learned,
     upcoming,
@@ -126,8 +125,8 @@ class TestAnswers:
     def test_why_there_is_none_is_said_with_the_partition(self) -> None:
         found = learned(self.asked, [ForecastAnswer(problem="no ORC file")], NOON)
         state = table("a.b", ELEVEN, ELEVEN)
-        assert forecast_problem(candidate(state, found)) == "n=0: no ORC file"
-        assert forecast_problem(candidate(state)) is None
+        assert candidate(state, found).forecast_problem == "n=0: no ORC file"
+        assert candidate(state).forecast_problem is None
 
     def test_of_very_many_the_newest_are_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(forecasts, "MOST", 2)

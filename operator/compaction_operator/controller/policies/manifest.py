@@ -25,13 +25,12 @@ def compaction_manifest(policy: Policy, candidate: Candidate, *, name: str, fail
 
     `cpu` are the CPU milliseconds that it is expected to take.
     """
-    database, _, table = candidate.table.partition(".")
     template = policy.spec.template
     # NB: the cleanup of a Hudi table is Hudi's own; the API server refuses options of it.
     cleanup = CleanupOptions() if candidate.hudi else template.cleanup
     spec = TableCompactionSpec(
         warehouse=policy.spec.warehouse,
-        table=TableRef(database=database, name=table),
+        table=TableRef.of(candidate.table),
         partitions=tuple(part.spec for part in candidate.parts if part.spec),
         type=candidate.type,
         hudi=candidate.hudi,

@@ -25,7 +25,7 @@ from compaction_operator.controller.policies.standing import Known
 from compaction_operator.policy.choice import MEANING, Hold, Outcome, Verdict
 from compaction_operator.policy.memory import Memory
 from compaction_operator.policy.ranking import score
-from compaction_operator.policy.upcoming import forecast_problem, upcoming
+from compaction_operator.policy.upcoming import upcoming
 
 
 def not_ready(
@@ -115,7 +115,7 @@ def _line(one: Verdict) -> NextTable:
         delete_bytes=found.delete_bytes,
         bytes=found.bytes,
         forecast=found.forecast,
-        forecast_problem=forecast_problem(found),
+        forecast_problem=found.forecast_problem,
         kept_back_by=one.hold,
     )
 
