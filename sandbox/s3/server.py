@@ -135,7 +135,8 @@ class S3Server(Server):
     def _serves(self) -> bool:
         if self._running().poll() is not None:
             raise RuntimeError(f"{self.kind} has ended; see {self.log}")
-        path = "/minio/health/ready" if self.kind == "minio" else "/"
+        # NB: /minio/health/ready says yes before there is anything to make a bucket on.
+        path = "/minio/health/cluster" if self.kind == "minio" else "/"
         try:
             answer = urllib.request.urlopen(f"{self.endpoint}{path}", timeout=5, context=self._trust())  # noqa: S310 - own
             with answer:
