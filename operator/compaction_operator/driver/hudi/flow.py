@@ -41,7 +41,8 @@ LOOKS = 100
 class HudiCompaction:
     """Compacts one table, or its metadata table; one instance per driver.
 
-    `status` holds what the driver knows about the table beforehand. `numbered` is HudiTable.numbers_log_files.
+    `status` holds what the driver knows about the table beforehand. `numbered` is HudiTable.numbers_log_files. With
+    `whole_records` the bundle cannot compact records of changed columns only.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class HudiCompaction:
         report: Report,
         status: HudiStatus,
         numbered: bool = False,
+        whole_records: bool = False,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
@@ -65,6 +67,7 @@ class HudiCompaction:
         # The metadata table's record index depends on the order of its services: no other one may be pending.
         self._exclusive = request.hudi.metadata_table
         self._numbered = numbered
+        self._whole_records = whole_records
         self._pause = pause
         self._upkeep = Upkeep(client, request, lease=lease)
         merges_logs = request.type is CompactionType.LOG_COMPACTION
@@ -98,6 +101,8 @@ class HudiCompaction:
             all_instants=self._request.hudi.all_instants,
             newest_only=self._choice.newest_only,
         )
+        if self._whole_records and self._action is Action.COMPACTION:
+            self._require_whole_records()
         self._put_in_order(todo)
         if self._exclusive and todo.left:
             return self._end(Reason.WAITING_FOR_INSTANT, f"{_listed(todo.left)} is pending, owned by another client")
@@ -114,6 +119,14 @@ class HudiCompaction:
             # NB: the compaction stays committed, and the status says so.
             return self._end(error.reason, f"{self._status}; then {error}")
         return self._result(todo)
+
+    def _require_whole_records(self) -> None:
+        """Raise HudiError if there are records that the bundle cannot merge: nothing is planned, nor run that was."""
+        if name := self._client.partial_file():
+            raise HudiError(
+                f"records of log file {name} contain changed columns only (MERGE INTO), which Hudi 1.0 cannot merge by "
+                "commit time: set hudi.bundle to 1.2.0, which also finishes what 1.0 has left"
+            )
 
     def _reopen(self, instant: Instant) -> None:
         """Reopen a commit whose driver died while writing it, so that it is rolled back or run again."""

@@ -17,7 +17,6 @@ from compaction_operator.driver.hudi.lease import HeldLease
 from compaction_operator.driver.progress import Report
 from compaction_operator.hudi import (
     Choice,
-    HudiError,
     HudiTable,
     RefusedOptionError,
     UnsupportedVersionError,
@@ -118,21 +117,10 @@ def compact(
         if request.partitions:
             _require_partitions(request.partitions, hudi.partitions(), job.table.location)
         if not request.hudi.metadata_table:
-            if request.type is CompactionType.COMPACTION and not merges_partial_records(job.table, job.bundle):
-                _require_whole_records(hudi, job.table.location)
             return _flow(job, request, hudi, held, report).run()
         with hudi.metadata_table() as metadata, hudi.locked():
             # NB: the metadata table has one writer at a time: the holder of the data table's lock.
             return _flow(job, request, metadata, held, report).run()
-
-
-def _require_whole_records(client: HudiClient, location: str) -> None:
-    """Raise HudiError if there are records that the bundle cannot merge: nothing is planned, nor run that was."""
-    if name := client.partial_file():
-        raise HudiError(
-            f"{location}: records of log file {name} contain changed columns only (MERGE INTO), which Hudi 1.0 cannot "
-            "merge by commit time: set hudi.bundle to 1.2.0, which also finishes what 1.0 has left"
-        )
 
 
 def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: HeldLease, report: Report) -> HudiCompaction:
@@ -153,6 +141,7 @@ def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: HeldLease
         report=report,
         status=status,
         numbered=job.table.numbers_log_files,
+        whole_records=not own.metadata_table and not merges_partial_records(job.table, job.bundle),
     )
 
 
