@@ -143,7 +143,7 @@ def test_of_two_that_ask_at_once_one_gets_it(server: Server, monkeypatch: pytest
 
 def test_a_lease_that_another_client_took_is_lost(server: Server, held: module.Lease) -> None:
     server.take("pod-7")
-    assert held.lost.wait(10)
+    assert held.lost.wait(60)
     with pytest.raises(JobError) as caught:
         held.confirm()
     assert caught.value.reason is Reason.LOCK_LOST
