@@ -149,6 +149,18 @@ def test_delete_events_are_forecast_to_the_byte(tmp_path: Path) -> None:
     assert (expected.delete_events, expected.columns_rewritten, expected.columns_empty) == (1800, 0, 9)
 
 
+@pytest.mark.parametrize("compression", ["uncompressed", "snappy"])
+def test_what_a_codec_and_removed_rows_add_is_counted_apart(compression: str, tmp_path: Path) -> None:
+    task = task_of(tmp_path, [words(number) for number in (1, 2, 3)], compression=compression)
+    deletes = (write_acid(tmp_path / "deletes", [delete(2, row, by=4) for row in range(100)]),)
+    expected = forecast_bucket(replace(task, deletes=deletes))
+    share = compression != "uncompressed"
+    assert (expected.columns_rewritten, expected.columns_compressed) == (9, 9 * share)
+    assert (expected.columns_filtered, expected.rows_removed) == (9, 100)
+    assert expected.text_bytes > 0
+    assert expected.text_bytes_compressed == expected.text_bytes * share
+
+
 def test_of_more_work_a_plan_decodes_only_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = task_of(tmp_path, [words(number) for number in range(1, 11)])
     merged = merge_bucket(task).bytes_out

@@ -117,10 +117,11 @@ class MergeForecast:
 
     `files` are opened, and `columns_read` counts the columns of each of their stripes. `bytes_copied` is exact;
     `bytes_rewritten`, the rest of the output, is an estimate beyond what a plan encodes. What is decoded and encoded
-    again makes `stripes_rewritten`, with `columns_rewritten` in all. `columns_empty` are those of delete events: nearly
-    all hold no value. There are `values_rewritten`, one for each row and primitive column that is no text, and
-    `texts_rewritten`, which have `text_bytes` in UTF-8. `bytes_deflated` are the stored bytes with zlib or zstd.
-    `rows_removed` are deleted rows.
+    again makes `stripes_rewritten`, with `columns_rewritten` in all. `columns_filtered` counts the columns of the input
+    stripes that lose rows on the way. `columns_empty` are those of delete events: nearly all hold no value. There are
+    `values_rewritten`, one for each row and primitive column that is no text, and `texts_rewritten`, which have
+    `text_bytes` in UTF-8. `columns_compressed` and `text_bytes_compressed` are the parts with any codec, and
+    `bytes_deflated` the stored bytes with zlib or zstd. `rows_removed` are deleted rows.
     """
 
     files: int = 0
@@ -130,10 +131,13 @@ class MergeForecast:
     bytes_rewritten: int = 0
     stripes_rewritten: int = 0
     columns_rewritten: int = 0
+    columns_compressed: int = 0
+    columns_filtered: int = 0
     columns_empty: int = 0
     values_rewritten: int = 0
     texts_rewritten: int = 0
     text_bytes: int = 0
+    text_bytes_compressed: int = 0
     rows_removed: int = 0
     delete_events: int = 0
 

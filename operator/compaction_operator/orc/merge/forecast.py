@@ -107,7 +107,7 @@ class Forecaster:
         self._tails = tails
         self._stripes = 0
         self._copied = self._deflated = self._written = 0
-        self._rewritten_stripes = self._rows = 0
+        self._rewritten_stripes = self._filtered_stripes = self._rows = 0
         kinds = [Kind(type_.kind) for type_ in layout.types]
         self._texts = sum(kind in TEXTS for kind in kinds)
         self._fields = sum(kind not in _NESTED and kind not in TEXTS for kind in kinds)
@@ -154,6 +154,7 @@ class Forecaster:
         """
         self._stripes += 1
         self._rewritten_stripes += 1
+        self._filtered_stripes += sum(kept < sizes.rows for sizes, kept in parts)
         self._rows += round(sum(kept for _, kept in parts))
         self._deflated += decoded if self.layout.compression in _DEFLATING else 0
         self._text_bytes += round(sum(sum(sizes.texts.values()) * kept / sizes.rows for sizes, kept in parts))
@@ -189,16 +190,20 @@ class Forecaster:
     def finished(self, *, size: int) -> MergeForecast:
         """Return what the stripes of the whole file take. `size` are its bytes if each stripe was encoded."""
         rewritten = size - self._copied if self._is_exact else self._written + round(self._tail_bytes())
+        width, is_compressed = len(self.layout.types), self.layout.compression is not Compression.NONE
         return MergeForecast(
             bytes_copied=self._copied,
-            columns_read=len(self.layout.types) * sum(len(tail.stripe_rows) for tail in self._tails),
+            columns_read=width * sum(len(tail.stripe_rows) for tail in self._tails),
             bytes_deflated=self._deflated,
             bytes_rewritten=rewritten,
             stripes_rewritten=self._rewritten_stripes,
-            columns_rewritten=len(self.layout.types) * self._rewritten_stripes,
+            columns_rewritten=width * self._rewritten_stripes,
+            columns_compressed=width * self._rewritten_stripes * is_compressed,
+            columns_filtered=width * self._filtered_stripes,
             values_rewritten=self._rows * self._fields,
             texts_rewritten=self._rows * self._texts,
             text_bytes=self._text_bytes,
+            text_bytes_compressed=self._text_bytes * is_compressed,
         )
 
     def _tail_bytes(self) -> float:
