@@ -18,6 +18,9 @@ METADATA_THRESHOLD = "hoodie.metadata.log.compaction.blocks.threshold"
 DEFAULT_THRESHOLD = 5
 """The default of HoodieCompactionConfig and HoodieMetadataConfig."""
 
+CONCURRENCY_MODE = "hoodie.write.concurrency.mode"
+SINGLE_WRITER = "single_writer"
+
 LOCK_PROVIDER = "hoodie.write.lock.provider"
 _STRATEGIES = "org.apache.hudi.table.action.compact.strategy."
 _LOCKS = "org.apache.hudi.client.transaction.lock."
@@ -67,7 +70,7 @@ REFUSED_PREFIXES = (
     "hoodie.compaction.payload.class",
     "hoodie.compaction.record.merger.strategy",
     "hoodie.write.table.version",
-    "hoodie.write.concurrency.mode",
+    CONCURRENCY_MODE,
     "hoodie.write.commit.callback.",
     "hoodie.avro.schema",
     "hoodie.write.schema",
@@ -114,8 +117,8 @@ def write_options(
     table.require_known_features()
     merge_mode_of(table)
     given = {**warehouse, **own.options}
-    mode = "single_writer" if own.single_writer else "optimistic_concurrency_control"
-    fixed = {**ALWAYS, **_of_table(table), "hoodie.write.concurrency.mode": mode, **_within(partitions)}
+    mode = SINGLE_WRITER if own.single_writer else "optimistic_concurrency_control"
+    fixed = {**ALWAYS, **_of_table(table), CONCURRENCY_MODE: mode, **_within(partitions)}
     if own.metadata_table:
         fixed["hoodie.metadata.log.compaction.enable"] = "true"
     for key, value in given.items():
@@ -126,6 +129,11 @@ def write_options(
     if not own.single_writer:
         _require_lock_provider(given.get(LOCK_PROVIDER), place=given.get(LOCK_FOLDER, table.location))
     return {**given, **fixed}
+
+
+def locks(options: Mapping[str, str]) -> bool:
+    """Whether a client with such `write_options` takes the lock of LOCK_PROVIDER."""
+    return options[CONCURRENCY_MODE] != SINGLE_WRITER
 
 
 def require_fitting_type(type_: CompactionType, own: HudiOptions, *, partitions: Sequence[str]) -> None:

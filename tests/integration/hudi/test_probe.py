@@ -4,6 +4,7 @@ import pytest
 from sandbox.hudi.session import HudiSession
 
 from compaction_operator.hudi import UnsupportedVersionError
+from compaction_operator.hudi.errors import NoLockProviderError
 from compaction_operator.hudi.jvm import probe
 
 OTHER = {"1.0.2": "1.2.0", "1.2.0": "1.0.2"}
@@ -40,3 +41,28 @@ def test_what_is_missing_is_named(
     monkeypatch.setattr(probe, "COMMON", {name: calls})
     with pytest.raises(UnsupportedVersionError, match=f"has no {missing}, which"):
         probe.require_all_calls(hudi.jvm, hudi.version)
+
+
+LOCKS = "org.apache.hudi.client.transaction.lock"
+STORE_CLIENT = "org.apache.hudi.aws.transaction.lock.S3StorageLockClient"
+DYNAMO_DB = "org.apache.hudi.aws.transaction.lock.DynamoDBBasedLockProvider"
+
+
+@pytest.mark.parametrize(
+    ("provider", "missing"),
+    [
+        (f"{LOCKS}.StorageBasedLockProvider", STORE_CLIENT),
+        (DYNAMO_DB, DYNAMO_DB),
+        ("com.example.Locks", "com.example.Locks"),
+    ],
+)
+def test_a_lock_provider_that_would_fail_at_its_first_lock_is_refused(
+    hudi: HudiSession, provider: str, missing: str
+) -> None:
+    with pytest.raises(NoLockProviderError, match=f"has no {missing}, which {provider} needs"):
+        probe.require_lock_provider(hudi.jvm, provider)
+
+
+@pytest.mark.parametrize("name", ["ZookeeperBasedLockProvider", "FileSystemBasedLockProvider"])
+def test_lock_providers_of_the_bundle_are_there(hudi: HudiSession, name: str) -> None:
+    probe.require_lock_provider(hudi.jvm, f"{LOCKS}.{name}")

@@ -8,8 +8,9 @@ from compaction_operator.hudi.jvm.cleaning import Cleaning
 from compaction_operator.hudi.jvm.file_groups import FileGroups
 from compaction_operator.hudi.jvm.java import hudi_errors, items, java_map
 from compaction_operator.hudi.jvm.planner import Planner
-from compaction_operator.hudi.jvm.probe import require_all_calls
+from compaction_operator.hudi.jvm.probe import require_all_calls, require_lock_provider
 from compaction_operator.hudi.jvm.writes import Writes
+from compaction_operator.hudi.options import LOCK_PROVIDER, locks
 from compaction_operator.hudi.properties import HudiTable
 
 
@@ -20,10 +21,13 @@ class HudiClient(Planner, Cleaning, Writes, FileGroups):
     def open(cls, spark: Any, table: HudiTable, options: Mapping[str, str], *, bundle: str) -> Self:
         """Return a client of a table with the options of `write_options`, on a Spark session that has the bundle.
 
-        Raises UnsupportedVersionError if the bundle lacks anything that may be called later.
+        Raises UnsupportedVersionError if the bundle lacks anything that may be called later, and NoLockProviderError
+        if the session lacks the lock provider.
         """
         jvm = spark._jvm
         require_all_calls(jvm, bundle)
+        if locks(options):
+            require_lock_provider(jvm, options[LOCK_PROVIDER])
         with hudi_errors(f"opening {table.location}"):
             scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(java_map(jvm, options))
             create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient

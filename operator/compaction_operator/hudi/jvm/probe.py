@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compaction_operator.hudi.errors import UnsupportedVersionError
+from compaction_operator.hudi.errors import NoLockProviderError, UnsupportedVersionError
 from compaction_operator.hudi.jvm.java import hudi_errors
+from compaction_operator.hudi.options import LOCK_PROVIDER
 from compaction_operator.hudi.properties import line_of
 
 NEW = "new"
@@ -114,6 +115,12 @@ OF_LINE: Mapping[str, Mapping[str, str]] = {
 """What is called in the releases of one line only."""
 
 _ROOT = "org.apache.hudi"
+
+_LOADED_BY = {
+    f"{_ROOT}.client.transaction.lock.StorageBasedLockProvider": (f"{_ROOT}.aws.transaction.lock.S3StorageLockClient",)
+}
+"""Classes that a lock provider loads by name, of the stores that the operator supports."""
+
 _SIGNATURE = re.compile(r"([\w$]+)\(([^)]*)\)")
 """The end of a method or constructor as Java prints it."""
 
@@ -135,6 +142,23 @@ def require_all_calls(jvm: Any, bundle: str) -> None:
         )
     if found != bundle:
         raise UnsupportedVersionError(f"the bundle of Hudi {bundle} says that it is of release {found}")
+
+
+def require_lock_provider(jvm: Any, provider: str) -> None:
+    """Raise NoLockProviderError unless a JVM has the class of a lock provider, and what that class loads by its name.
+
+    Without them Hudi fails when it takes the lock. NB: of StorageBasedLockProvider the bundles have the class, but no
+    client of a store.
+    """
+    with hudi_errors(f"looking for {provider}"):
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        needed = (provider, *_LOADED_BY.get(provider, ()))
+        missing = next((name for name in needed if _members(jvm, loader, name) is None), None)
+    if missing:
+        raise NoLockProviderError(
+            f"hudi.options[{LOCK_PROVIDER}]: the driver has no {missing}, which {provider} needs: use a provider of "
+            "Hudi's Spark bundle here and in the table's writers, such as ZookeeperBasedLockProvider"
+        )
 
 
 def _missing(jvm: Any, loader: Any, calls: Mapping[str, str]) -> Iterator[str]:
