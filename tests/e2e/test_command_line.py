@@ -27,7 +27,7 @@ def test_the_installation_is_healthy_by_its_own_account(scene: Scene) -> None:
     *rest, tenants = found
     assert {one["level"] for one in rest} == {"ok"}, [one for one in rest if one["level"] != "ok"]
     assert {one["subject"] for one in rest} == {"metastore", "settings", "storage", "rights"}
-    assert (tenants["subject"], tenants["level"]) == ("namespace", "warning")
+    assert (tenants["subject"], tenants["level"]) == ("namespace", "info")
     assert tenants["message"].startswith("this pod's account may not read, so not checked: claim ")
     assert any(one["message"].startswith("this pod's account has the 18 rights") for one in found)
 

@@ -53,7 +53,8 @@ class Cluster:
         self._custom = client.CustomObjectsApi(api)
         self._reviews = client.AuthorizationV1Api(api)
         self.namespace = current_namespace(context)
-        self.account = "this pod's account" if context is None and own_namespace() else "kubeconfig's account"
+        self.in_pod = context is None and own_namespace() != ""
+        self.account = "this pod's account" if self.in_pod else "kubeconfig's account"
 
     def find(self, kind: str, namespace: str | None) -> list[Raw]:
         """Return the objects of a kind in a namespace, or in all of them, in pages."""

@@ -17,7 +17,7 @@ from compaction_operator.cli.configured import NotRunInPodError, alone_in_pod, c
 from compaction_operator.cli.findings import Finding, Level, Report, Subject
 from compaction_operator.cli.options import context_option, operator_option, output_option, print_json
 
-COLOURS = {Level.OK: "green", Level.WARNING: "yellow", Level.FAILED: "red"}
+COLOURS = {Level.OK: "green", Level.INFO: "cyan", Level.WARNING: "yellow", Level.FAILED: "red"}
 _WIDTH = max(map(len, Level)) + 2
 _FINDINGS = TypeAdapter(tuple[Finding, ...])
 

@@ -7,9 +7,10 @@ from compaction_operator.api.model import Model
 
 
 class Level(StrEnum):
-    """How a check ended."""
+    """How a check ended. INFO: it was not made, as is usual, and a user may make it elsewhere."""
 
     OK = "ok"
+    INFO = "info"
     WARNING = "warning"
     FAILED = "failed"
 

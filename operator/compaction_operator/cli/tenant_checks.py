@@ -65,7 +65,9 @@ def check_tenants(cluster: "Cluster", config: OperatorConfig) -> Iterator[Findin
                     unread[f"{need} in namespace {namespace}"] = None
     if unread:
         message = f"{cluster.account} may not read, so not checked: {', '.join(unread)}"
-        yield Report(Subject.NAMESPACE).found(Level.WARNING, message, _ELSEWHERE)
+        # The controller's account needs no such right, so in its pod this is no fault.
+        level = Level.INFO if cluster.in_pod else Level.WARNING
+        yield Report(Subject.NAMESPACE).found(level, message, _ELSEWHERE)
 
 
 def _judged(report: Report, need: Need, namespace: str, found: Mapping[str, Any] | None) -> Finding:

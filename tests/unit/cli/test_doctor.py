@@ -58,7 +58,7 @@ from tests.unit.controller.sandbox import reader
 from tests.unit.test_cli import verb
 
 ROOT = Path(__file__).parents[3]
-OK, WARNING, FAILED = Level.OK, Level.WARNING, Level.FAILED
+OK, INFO, WARNING, FAILED = Level.OK, Level.INFO, Level.WARNING, Level.FAILED
 HIVE3, HIVE4 = Generation.HIVE3, Generation.HIVE4
 GOOD4 = {TXN_TIMEOUT: "300s", HOUSEKEEPING_ON: "true", INITIATOR_ON: "false", CLEANER_ON: "false", BY_WRITE_ID: "true"}
 
@@ -400,7 +400,7 @@ def test_a_healthy_installation_ends_with_0(config: Path, api: FakeApi) -> None:
     assert lines[0] == "warehouse main"
     assert "warehouse other" in lines
     assert "  ok       rights     kubeconfig's account has the 18 rights of the controller in all namespaces" in lines
-    assert lines[-1] == "0 failed, 0 warning, 24 ok"
+    assert lines[-1] == "0 failed, 0 warning, 0 info, 24 ok"
 
 
 def test_a_failure_ends_with_1_and_says_what_to_change(config: Path, api: FakeApi) -> None:
@@ -410,7 +410,7 @@ def test_a_failure_ends_with_1_and_says_what_to_change(config: Path, api: FakeAp
     lines = done.stdout.splitlines()
     failed = lines.index("  failed   rights     kubeconfig's account may not create jobs in namespace bi")
     assert lines[failed + 1].startswith("           change     install the chart's roles")
-    assert lines[-1] == "1 failed, 0 warning, 23 ok"
+    assert lines[-1] == "1 failed, 0 warning, 0 info, 23 ok"
     as_json = verb("doctor", "--config", str(config), "--json", "--warehouse", "other")
     assert as_json.returncode == 1
     found = json.loads(as_json.stdout)
@@ -463,14 +463,19 @@ def test_a_claim_without_its_volume(api: FakeApi, phase: str, level: Level) -> N
     assert (found, phase in message) == (level, level is not OK)
 
 
-def test_what_the_account_may_not_read_is_one_warning(api: FakeApi) -> None:
-    """The controller itself has no such right, and needs none."""
+@pytest.mark.parametrize(("pod", "level"), [("", WARNING), ("compaction-system", INFO)])
+def test_what_the_account_may_not_read_is_one_line(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, pod: str, level: Level
+) -> None:
+    """The controller itself has no such right, and needs none: in its pod, a healthy install has no warning."""
+    monkeypatch.setattr("compaction_operator.cli.cluster.own_namespace", lambda: pod)
     api.refused = lambda right: right["resource"] in ("persistentvolumeclaims", "secrets")
     api.absent = {"etl/persistentvolumeclaims/lake"}
     *_, last = found = judged_tenants(api, kerberized())
+    account = "this pod's account" if pod else "kubeconfig's account"
     assert last == (
-        WARNING,
-        "kubeconfig's account may not read, so not checked: claim lake in namespace etl, "
+        level,
+        f"{account} may not read, so not checked: claim lake in namespace etl, "
         "secret login in namespace etl, secret keytab in namespace etl",
     )
     assert [level for level, _ in found[:-1]] == [OK, OK]
@@ -592,7 +597,7 @@ def test_from_elsewhere_it_runs_in_the_controllers_pod(tmp_path: Path, monkeypat
         "warehouse main",
         "  failed   storage    no",
         "           change     so",
-        "1 failed, 0 warning, 0 ok",
+        "1 failed, 0 warning, 0 info, 0 ok",
     ]
 
 
