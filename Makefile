@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom release-images test-supply argocd crds chart-readme krew lock
+.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom release-images test-supply test-olm argocd crds chart-readme krew olm lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ release-images: venv ## Publish this commit's images to REGISTRY=HOST/PATH, sign
 test-supply: venv ## Signing, attestations and their verification against a local registry, offline (builds cosign once)
 	@.venv/bin/pytest tests/soak/supply.py -q $(ARGS)
 
+test-olm: venv ## OLM's bundle by OLM's own validator and types (builds the validator once)
+	@.venv/bin/pytest tests/soak/olm.py -q $(ARGS)
+
 crds: ## Copy crds/ into the chart, which Argo CD reads from git
 	@cp crds/compaction.dev_*.yaml charts/compaction-operator/files/crds/
 
@@ -127,6 +130,9 @@ argocd: venv ## Write Argo CD's ConfigMap from the Lua of manifests/argocd
 
 krew: venv ## Write krew's archive (build/krew) and manifest (manifests/krew) of `kubectl compaction`
 	@.venv/bin/python -m sandbox.krew
+
+olm: venv ## Write OLM's bundle (manifests/olm) from manifests/default, crds/ and the chart, for IMAGE=YOUR/compaction-operator:0.1.0
+	@.venv/bin/python -m sandbox.olm.bundle $(IMAGE)
 
 lock: ## Renew both lock files from pyproject.toml (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 -o requirements.lock

@@ -1,0 +1,1 @@
+"""OLM's bundle of the operator."""
