@@ -25,6 +25,7 @@ seconds without Spark, about 10 with it (`spark=True`, the default: no executors
     plane.store.kill(); plane.store.start()  # also pause, resume; None for this machine's disk
         with plane.api_server_away(): ...  # or plane.without_room(): a quota without room for pods
         plane.back_up_etcd(); plane.restore_etcd()  # all objects and resource versions as they were then
+        plane.control.kubectl("get", "tcomp")  # the control plane alone; control.stored(GROUP): what etcd has
 
 NB: start a plane in a thread that lives as long as it: its programs end with the thread that started them.
 `entry` takes the place of `pod.run` for controller and drivers: a function of a module that does something first.

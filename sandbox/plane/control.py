@@ -1,5 +1,6 @@
 """A Kubernetes control plane without a node: etcd, API server and controller manager on free ports of the loopback."""
 
+import base64
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import kubernetes
 
@@ -117,6 +119,15 @@ class ControlPlane:
     def create(self, *objects: dict[str, Any]) -> None:
         """Create objects."""
         self.kubectl("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+
+    def stored(self, group: str) -> dict[str, Any]:
+        """Return the objects of a group of custom resources as etcd has them, by their keys."""
+        first, last = (base64.b64encode(f"/registry/{group}{end}".encode()).decode() for end in "/0")
+        asked = json.dumps({"key": first, "range_end": last}).encode()
+        with urlopen(f"http://127.0.0.1:{self._etcd_port}/v3/kv/range", data=asked) as answer:
+            found = json.load(answer).get("kvs", ())
+        plain = ((base64.b64decode(one["key"]).decode(), base64.b64decode(one["value"])) for one in found)
+        return {key: json.loads(value) for key, value in plain}
 
     def _start(self, name: str, *arguments: str) -> Program:
         command = [str(binaries() / name), *arguments]

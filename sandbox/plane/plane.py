@@ -84,7 +84,7 @@ class Plane:
         self._values = values or {}
         self._warehouse = warehouse or {}
         self._keeps_receipts = receipts
-        self._control = ControlPlane(folder / "control")
+        self.control = ControlPlane(folder / "control")
         self._names = itertools.count(1)
         self._admins: list[MetastoreAdmin] = []
 
@@ -111,7 +111,7 @@ class Plane:
         self.metastore.stop()
         if self.store:
             self.store.kill()
-        self._control.stop()
+        self.control.stop()
 
     def admin(self, *, user: str = "test") -> MetastoreAdmin:
         """Return a client of the metastore that can also make tables and play writers; it is closed with the plane."""
@@ -124,20 +124,20 @@ class Plane:
 
     def back_up_etcd(self) -> None:
         """Keep a copy of all objects, for `restore_etcd`."""
-        self._control.back_up()
+        self.control.back_up()
 
     def restore_etcd(self) -> None:
         """Let the API server have the objects of the last `back_up_etcd`, and its resource versions of then."""
-        self._control.restore()
+        self.control.restore()
 
     @contextmanager
     def api_server_away(self) -> Iterator[None]:
         """Let the API server give no answer meanwhile."""
-        self._control.pause_api_server()
+        self.control.pause_api_server()
         try:
             yield
         finally:
-            self._control.resume_api_server()
+            self.control.resume_api_server()
 
     @contextmanager
     def without_room(self) -> Iterator[None]:
@@ -146,20 +146,18 @@ class Plane:
         NB: no controller of quotas runs here, so the status, by which the API server decides, is written as well.
         """
         metadata, hard = {"name": "full", "namespace": NAMESPACE}, {"pods": "0"}
-        self._control.create(
-            {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}}
-        )
+        self.control.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard}})
         status = json.dumps({"status": {"hard": hard, "used": hard}})
         where = ("resourcequota", "full", "-n", NAMESPACE)
-        self._control.kubectl("patch", *where, "--subresource=status", "--type=merge", "-p", status)
+        self.control.kubectl("patch", *where, "--subresource=status", "--type=merge", "-p", status)
         try:
             yield
         finally:
-            self._control.kubectl("delete", *where)
+            self.control.kubectl("delete", *where)
 
     def forget_lease(self) -> None:
         """Delete the Lease by which one controller leads, so that the next one need not wait until it expires."""
-        self._control.kubectl("delete", "lease", "--all", "-n", SYSTEM_NAMESPACE)
+        self.control.kubectl("delete", "lease", "--all", "-n", SYSTEM_NAMESPACE)
 
     def compact(self, table: str, type_: str, *, name: str | None = None, **spec: Any) -> str:
         """Create a TableCompaction of `database.name`, or of the location of a Hudi table, and return its name.
@@ -258,19 +256,19 @@ class Plane:
 
     def _start(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._control.launch()
+        self.control.launch()
         if self.store:
             self.store.start()
         self.metastore.start()
-        self._control.await_ready()
+        self.control.await_ready()
         main = {
             "metastore": self.metastore.settings().to_json(),
             **self._stores(),
             **self._receipts(),
             **self._warehouse,
         }
-        installed = install(self._control, warehouse=main, folder=self._folder, values=self._values)
-        api = self._control.client()
+        installed = install(self.control, warehouse=main, folder=self._folder, values=self._values)
+        api = self.control.client()
         self._custom = kubernetes.client.CustomObjectsApi(api)
         self.mirror = Mirror(api, NAMESPACE)
         self._make_processes(api, installed)
@@ -315,7 +313,7 @@ class Plane:
         def launch(*, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> Launch:
             pod_like = {
                 "KUBERNETES_SERVICE_HOST": "127.0.0.1",
-                "KUBERNETES_SERVICE_PORT": str(self._control.port),
+                "KUBERNETES_SERVICE_PORT": str(self.control.port),
                 # An image has but one Python.
                 "PYSPARK_PYTHON": sys.executable,
                 pod.SPARK_VARIABLE: "yes" if self._spark else "no",

@@ -1,0 +1,1 @@
+"""The next version of the API."""
