@@ -75,7 +75,7 @@ What a schema cannot express, and would keep the controller from starting, fails
 {{- else if gt (int .Values.replicas) 1 -}}
 {{- fail (printf "replicas: %d controllers need leaderElection.enabled; without it, all of them would act" (int .Values.replicas)) -}}
 {{- end -}}
-{{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" "log" "takeOver" "ui" | merge $own | toYaml -}}
+{{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" "log" "takeOver" "tracing" "ui" | merge $own | toYaml -}}
 {{- end -}}
 
 {{/*

@@ -305,6 +305,12 @@ class LogSettings(Model):
     format: LogFormat = LogFormat.TEXT
 
 
+class TracingSettings(Model):
+    """Where the controller sends traces by OTLP/HTTP, such as http://collector:4318. Empty: nowhere."""
+
+    endpoint: str = Field(default="", pattern=r"^(https?://[^/\s]+[^\s]*)?$")
+
+
 class LeaderElection(Model):
     """The Lease in the controller's own namespace by which one of several controllers leads."""
 
@@ -327,6 +333,7 @@ class OperatorConfig(Model):
     metrics: MetricsSettings = MetricsSettings()
     ui: UiSettings = UiSettings()
     log: LogSettings = LogSettings()
+    tracing: TracingSettings = TracingSettings()
     leader_election: LeaderElection | None = None
     max_concurrent_jobs: int = Field(default=10, ge=1)
     job_ttl: Duration = 3600.0

@@ -4,6 +4,8 @@ import hashlib
 import re
 from enum import StrEnum
 
+from pydantic import Field
+
 from compaction_operator import logs
 from compaction_operator.api.compaction import KIND, CleanupOptions, CompactionType, Format, SparkOptions, TableRef
 from compaction_operator.api.config import SparkProfile, Warehouse
@@ -168,16 +170,22 @@ WAITING_REASONS = frozenset(
 """External causes. The compaction is retried, and the attempt does not count against retry.maxAttempts."""
 
 
+StageTimes = tuple[int, int, int]
+"""When a stage first began and last ended, in milliseconds since 1970, and how many of these it took."""
+
+
 class DriverResult(Model):
     """How the driver ended. It is the pod's termination message.
 
-    `apart` says why it did not merge all deltas of a partition of a Hive table, if it did not.
+    `apart` says why it did not merge all deltas of a partition of a Hive table, if it did not. `stages` are those of a
+    driver of a Hive table.
     """
 
     reason: Reason
     message: str
     apart: str | None = None
     hudi: HudiStatus | None = None
+    stages: dict[str, StageTimes] = Field(default_factory=dict)
 
     def shortened(self) -> "DriverResult":
         """Return the result shortened to fit a termination message. If the kubelet truncates it, the JSON is broken."""

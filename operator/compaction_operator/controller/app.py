@@ -36,7 +36,9 @@ from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import utc_now
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
+from compaction_operator.controller.otlp import Exporter
 from compaction_operator.controller.page import Seen, Site, Unseen
+from compaction_operator.controller.traces import Traces
 from compaction_operator.controller.web import serve, serve_page, serve_probes
 from compaction_operator.controller.work import Work, opener
 from compaction_operator.metastore import MetastoreClient
@@ -104,6 +106,7 @@ def _controller(config: OperatorConfig, election: Election | None) -> tuple[Cont
         metrics=metrics,
         identity=own_namespace(),
         forecasts=forecasts_of(config),
+        traces=_traces(config),
     )
     metrics.leader.set_function(lambda: election is None or election.leads)
     if config.metrics.enabled:
@@ -114,6 +117,12 @@ def _controller(config: OperatorConfig, election: Election | None) -> tuple[Cont
     look = partial(_vitals, controller, pools, election)
     serve_probes(PROBES, {"/healthz": lambda: liveness(look()), "/readyz": lambda: readiness(look())})
     return controller, pools
+
+
+def _traces(config: OperatorConfig) -> Traces:
+    """Return what makes traces, which go nowhere unless there is an endpoint."""
+    endpoint = config.tracing.endpoint
+    return Traces(Exporter(endpoint, namespace=own_namespace()).send) if endpoint else Traces()
 
 
 def _look(controller: Controller, election: Election | None) -> Seen | Unseen:

@@ -30,6 +30,7 @@ from compaction_operator.controller.policies import NoPolicyError, PolicyRunner,
 from compaction_operator.controller.queues import QueueRunner
 from compaction_operator.controller.services import Services
 from compaction_operator.controller.store_check import StoreCheck
+from compaction_operator.controller.traces import Traces
 from compaction_operator.controller.work import Work
 from compaction_operator.logs import set_subject, subject
 
@@ -69,6 +70,7 @@ class Controller:
         metrics: Metrics,
         identity: str = "",
         forecasts: Forecasts | None = None,
+        traces: Traces | None = None,
     ) -> None:
         self._kube = kube
         self._work = work
@@ -95,6 +97,7 @@ class Controller:
             ticks,
             metrics,
             forecasts or NoForecasts(),
+            traces or Traces(),
         )
         self._compactions = CompactionReconciler(services, self._turns)
         self._cleanups = CleanupReconciler(services, self._reader_watch)

@@ -17,6 +17,7 @@ from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.outages import Outages
 from compaction_operator.controller.ownership import HANDLED_BY_ANOTHER, REMINDER, Ownership
+from compaction_operator.controller.traces import Traces
 from compaction_operator.controller.work import Work
 
 A = TypeVar("A")
@@ -38,6 +39,7 @@ class Services:
     ticks: Callable[[], float]
     metrics: Metrics
     forecasts: Forecasts
+    traces: Traces
     outages: Outages = field(default_factory=Outages)
 
     async def ask(

@@ -36,6 +36,7 @@ from compaction_operator.driver.merge.runner import PlacedRunner, SparkRunner
 from compaction_operator.driver.merge.tasks import task_bytes
 from compaction_operator.driver.progress import ProgressReporter
 from compaction_operator.driver.spark import hudi_session, slots, spark_context
+from compaction_operator.driver.stages import Stages
 from compaction_operator.hudi import HudiError
 from compaction_operator.metastore import (
     Generation,
@@ -53,18 +54,19 @@ log = logging.getLogger(__name__)
 
 def main(environment: Mapping[str, str] = os.environ) -> int:
     """Run the compaction that the environment requests; return the exit code (0 when everything is published)."""
-    result = _guarded(environment)
+    stages = Stages()
+    result = _guarded(environment, stages).model_copy(update={"stages": stages.times()})
     log.info("%s: %s", result.reason, result.message)
     _write_termination_message(result)
     return 0 if result.reason in SUCCESS_REASONS else 1
 
 
-def _guarded(environment: Mapping[str, str]) -> DriverResult:
+def _guarded(environment: Mapping[str, str], stages: Stages) -> DriverResult:
     """Turn every outcome of the compaction into a result: tracebacks go to the log, one line to the condition."""
     try:
         request = JobRequest.model_validate_json(environment[REQUEST_VARIABLE])
         logs.write_as(request.log_format, request.subject())
-        return compact(request, pod_uid=environment["POD_UID"], environment=environment)
+        return compact(request, pod_uid=environment["POD_UID"], environment=environment, stages=stages)
     except JobError as error:
         return DriverResult(reason=error.reason, message=str(error))
     except (Refused, HudiError) as error:
@@ -80,10 +82,16 @@ def _guarded(environment: Mapping[str, str]) -> DriverResult:
         return DriverResult(reason=Reason.DRIVER_FAILED, message=f"{type(error).__name__}: {error}")
 
 
-def compact(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
-    """Compact a Hive or Hudi table; raises JobError, HudiError, Refused or MetastoreError."""
-    flow = _compact_hudi if request.type.table_format is Format.HUDI else _compact_hive
-    return flow(request, pod_uid=pod_uid, environment=environment)
+def compact(
+    request: JobRequest, *, pod_uid: str, environment: Mapping[str, str], stages: Stages | None = None
+) -> DriverResult:
+    """Compact a Hive or Hudi table; raises JobError, HudiError, Refused or MetastoreError.
+
+    `stages` gets the stages of a Hive table's compaction.
+    """
+    if request.type.table_format is Format.HUDI:
+        return _compact_hudi(request, pod_uid=pod_uid, environment=environment)
+    return _compact_hive(request, pod_uid=pod_uid, environment=environment, stages=stages or Stages())
 
 
 def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
@@ -112,7 +120,7 @@ def _hudi_location(request: JobRequest) -> str:
     return table.location
 
 
-def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str]) -> DriverResult:
+def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str, str], stages: Stages) -> DriverResult:
     """Resolve the table, then compact it in this process or, if it is larger, with Spark.
 
     SIGTERM stops a Hive compaction at the next safe point. A Hudi job still ends immediately.
@@ -120,10 +128,11 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
     interruption.listen()
     table = request.table
     with MetastoreClient(request.warehouse.metastore) as client:
-        resolved = resolve(client, table, request.partitions)
-        require_allowed(resolved.table, request.warehouse)
-        require_one_compactor(client, resolved.table, allowed=request.allow_auto_compaction)
-        out_of_place = misplaced(client, resolved, request.warehouse)
+        with stages.during("preflight"):
+            resolved = resolve(client, table, request.partitions)
+            require_allowed(resolved.table, request.warehouse)
+            require_one_compactor(client, resolved.table, allowed=request.allow_auto_compaction)
+            out_of_place = misplaced(client, resolved, request.warehouse)
         targets = [target for target in resolved.targets if target.partition not in out_of_place]
         refused = [JobError(error.reason, str(error)) for error in out_of_place.values()]
         log.info("%s %s: %d partitions, %d refused", request.type, table, len(targets), len(refused))
@@ -134,7 +143,8 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
         batches = -(-len(targets) // protocol.batch_partitions)
         limits = Limits(request.spark.executors, most=request.profile.max_auto_executors, batches=batches)
         with closing(_runner(request, environment, limits, tell=report.tell)) as runner:
-            return HiveCompaction(protocol, runner=runner, report=report).run(targets, journal, refused=refused)
+            flow = HiveCompaction(protocol, runner=runner, report=report, stages=stages)
+            return flow.run(targets, journal, refused=refused)
 
 
 def _runner(

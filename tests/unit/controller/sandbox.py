@@ -45,6 +45,7 @@ from compaction_operator.controller.kube.times import Clock, rfc3339
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.pool import Pool
+from compaction_operator.controller.traces import Traces
 from compaction_operator.controller.work import Work, attempt_of
 from compaction_operator.metastore import Generation, LockInfo, OpenTransactions
 from compaction_operator.policy.memory import Memory
@@ -575,6 +576,7 @@ class Sandbox:
     )
     metrics: Metrics = field(default_factory=Metrics)
     forecasts: FakeForecasts = field(default_factory=FakeForecasts)
+    traces: Traces = field(default_factory=Traces)
 
     def __post_init__(self) -> None:
         self.work = FakeWork(self.time)
@@ -593,6 +595,7 @@ class Sandbox:
             metrics=self.metrics,
             identity=self.identity,
             forecasts=self.forecasts,
+            traces=self.traces,
         )
         self.kube.watchers[:] = [self.controller.on_event]
 

@@ -16,6 +16,7 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hive.journal import JournalRefused
 from compaction_operator.driver.kube import KubernetesJournals
 from compaction_operator.driver.merge.placement import EXECUTOR_WAIT_SECONDS, Limits
+from compaction_operator.driver.stages import Stages
 from compaction_operator.metastore import MetastoreError, MetastoreUnavailable, Refused, Resolved, Table
 from tests.support.metastore import FakeMetastore, serving
 
@@ -73,7 +74,9 @@ def test_every_end_leaves_its_reason_and_exit_code(
     end: DriverResult | Exception, reason: Reason, code: int, message: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ending(monkeypatch, end)
+    monkeypatch.setattr(Stages, "times", lambda _: {"plan": (1, 2, 1)})
     assert driver.main(ENVIRONMENT) == code
+    assert DriverResult.model_validate_json(message.read_text()).stages == {"plan": (1, 2, 1)}
     assert DriverResult.model_validate_json(message.read_text()).reason is reason
 
 

@@ -32,6 +32,7 @@ from compaction_operator.driver.merge import partition
 from compaction_operator.driver.merge import row_counts as arithmetic
 from compaction_operator.driver.merge.runner import Done, LocalRunner, Outcome
 from compaction_operator.driver.merge.tasks import SizedTask
+from compaction_operator.driver.stages import Stages
 from compaction_operator.metastore import LockKind, MetastoreUnavailable, QueueEntry, QueueState, Target
 from compaction_operator.orc import MergeTask
 from compaction_operator.storage import LocalStorage, StorageError
@@ -125,12 +126,13 @@ def run(
     runner: LocalRunner | None = None,
     row: str | None = None,
     kind: CompactionType = CompactionType.MAJOR,
+    stages: Stages | None = None,
 ) -> DriverResult:
     request = REQUEST.model_copy(update={"type": kind})
     metastore = metastore or hive3_metastore()
     attempt = DriverContext(metastore.client(), request, "pod1", IDENTITY, row)
     protocol = Hive3(attempt, cast(Locks, locks or Held()))
-    compaction = HiveCompaction(protocol, runner=runner or LocalRunner(), report=reports or Reports())
+    compaction = HiveCompaction(protocol, runner=runner or LocalRunner(), report=reports or Reports(), stages=stages)
     targets = [Target(f"prt={number}", str(place), 1) for number, place in enumerate(locations)]
     know_partitions(metastore, targets)
     return compaction.run(targets, Journal(store or Store(), attempt))
@@ -195,6 +197,12 @@ def test_a_compaction_that_hive_began_meanwhile_is_not_raced(
     assert failed(*places, metastore=metastore, store=store).reason is Reason.IN_COMPACTION_QUEUE
     assert {name for place in places for name in names(place) if not name.startswith("_")} == set()
     assert store.resources == {}
+
+
+def test_the_stages_of_an_attempt_have_their_times(places: tuple[Path, Path]) -> None:
+    stages = Stages()
+    run(*places, stages=stages)
+    assert list(stages.times()) == ["plan", "merge", "verify", "publish"]
 
 
 def test_all_partitions_are_published(places: tuple[Path, Path]) -> None:

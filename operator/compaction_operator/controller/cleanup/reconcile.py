@@ -38,6 +38,7 @@ class CleanupReconciler:
             decision = decide(cleanup, observed, settings=self._services.config.cleanup, now=self._services.clock())
             before, cleanup = cleanup, await self._cluster.write(cleanup, decision.status)
             self._services.metrics.deleted(before, cleanup)
+            self._services.traces.cleaned(before, cleanup)
             self._cluster.emit(decision.events, cleanup.raw)
             self._watch(cleanup, decision.action)
             if decision.action is CleanupAction.DISCARD:

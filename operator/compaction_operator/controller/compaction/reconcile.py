@@ -89,6 +89,8 @@ class CompactionReconciler:
             self._services.metrics.judged(before, compaction)
             self._services.metrics.published(before, compaction)
             self._services.metrics.forecast(before, compaction)
+            driver = observed.end.driver if observed.end else None
+            self._services.traces.judged(before, compaction, driver, now=now)
             self._cluster.emit(decision.events, compaction.raw)
             if decision.action is CompactionAction.NONE:
                 return decision.requeue_after

@@ -5,11 +5,13 @@ Pure functions of pods.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from compaction_operator.api.progress import ANNOTATION_PROGRESS, Progress
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.kube.job import CONTAINER
+from compaction_operator.controller.kube.times import known_time
 
 Pod = Mapping[str, Any]
 
@@ -48,6 +50,8 @@ class DriverEnd:
     seen: str
     progress: Progress | None = None
     cause: DriverResult | None = None
+    started: datetime | None = None
+    finished: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,8 @@ def driver_end(pods: Iterable[Pod], *, job_message: str = "") -> DriverEnd:
         gone = "the driver's pod is gone" + (f": {job_message}" if job_message else "")
         return DriverEnd(None, gone, cause=DriverResult(reason=Reason.INTERRUPTED, message=gone))
     pod, end = max(ended, key=lambda found: found[0]["metadata"].get("creationTimestamp", ""))
-    return DriverEnd(_result(end.get("message", "")), _seen(pod, end), driver_progress(pod), _cause(pod, end))
+    times = (known_time(end.get(key) or "") for key in ("startedAt", "finishedAt"))
+    return DriverEnd(_result(end.get("message", "")), _seen(pod, end), driver_progress(pod), _cause(pod, end), *times)
 
 
 def pod_trouble(pods: Sequence[Pod]) -> PodTrouble | None:

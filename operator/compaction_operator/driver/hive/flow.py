@@ -24,6 +24,7 @@ from compaction_operator.driver.merge.partition import Merged, OpenTarget, Prepa
 from compaction_operator.driver.merge.row_counts import verify
 from compaction_operator.driver.merge.runner import TaskRunner
 from compaction_operator.driver.progress import Meter, Report
+from compaction_operator.driver.stages import Stages
 from compaction_operator.metastore import MetastoreError, Table, Target
 from compaction_operator.storage import Silences, StorageError
 
@@ -74,7 +75,10 @@ class Tally:
 class HiveCompaction:
     """Batch-by-batch compaction of one table's partitions; one instance per driver."""
 
-    def __init__(self, protocol: HiveProtocol, *, runner: TaskRunner, report: Report) -> None:
+    def __init__(
+        self, protocol: HiveProtocol, *, runner: TaskRunner, report: Report, stages: Stages | None = None
+    ) -> None:
+        self._stages = stages or Stages()
         self._attempt = protocol.attempt
         self._protocol = protocol
         self._runner = runner
@@ -112,16 +116,21 @@ class HiveCompaction:
             interruption.check()
             same = self._kept(self._unchanged([item.target for item in staged]), held)
             staged = self._kept(held.confirm([item for item in staged if item.target in same]), held)
-            refused = journal.record([item.entry() for item in staged if item.matters], lock_ids=held.lock_ids)
-            ordered = sorted(staged, key=needs_exclusive)
-            results = (self._publish(item, held, refused.get(item.target.partition)) for item in ordered)
-            self._kept(held.look_again(self._kept(results, held)), held)
+            with self._stages.during("publish"):
+                refused = journal.record([item.entry() for item in staged if item.matters], lock_ids=held.lock_ids)
+                ordered = sorted(staged, key=needs_exclusive)
+                results = (self._publish(item, held, refused.get(item.target.partition)) for item in ordered)
+                self._kept(held.look_again(self._kept(results, held)), held)
 
     def _stage(self, batch: Sequence[OpenTarget], held: Held) -> list[Staged]:
         """Make staging, fence, then list and plan. In this order no older attempt can publish after the listing."""
-        opened = self._kept(map(self._open, batch), held)
-        prepared = self._kept(held.prepare(opened), held)
-        staged = self._kept(map(self._finish, self._merge(prepared)), held)
+        with self._stages.during("plan"):
+            opened = self._kept(map(self._open, batch), held)
+            prepared = self._kept(held.prepare(opened), held)
+        with self._stages.during("merge"):
+            merged = self._merge(prepared)
+        with self._stages.during("verify"):
+            staged = self._kept(map(self._finish, merged), held)
         return self._kept(held.ready(staged), held)
 
     def _kept(self, found: Iterable[T | Failed], held: Held) -> list[T]:
