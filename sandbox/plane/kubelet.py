@@ -145,13 +145,15 @@ class Kubelet:
     def _look_after(self, pod: Raw, driver: Driver) -> None:
         """Report the driver's start and end. NB: never before the end of the process: its Job would be replaced."""
         container = pod["spec"]["containers"][0]
-        self._report(pod, "Running", _status(container, {"running": {"startedAt": _now()}}, ready=True))
+        started = _now()
+        self._report(pod, "Running", _status(container, {"running": {"startedAt": started}}, ready=True))
         driver.process.wait()
         self._mirror.poke()
         code = driver.process.exit_code or 0
         with self._lock:
             why, more = self._ends.get(driver.pod_uid, ("Error", {}))
         end = {
+            "startedAt": started,
             "exitCode": code if code >= 0 else 128 - code,
             "reason": "Completed" if code == 0 else why,
             "message": _message(driver, failed=code != 0),
