@@ -15,6 +15,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.hudi import HudiMode, HudiStatus
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.kube.resources import Compaction
+from tests.soak.hudi_storm.table import kind_of
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,8 @@ SPEC: dict[str, Any] = {
     "retry": {"maxAttempts": 1000, "backoff": "1s"},
 }
 THRESHOLDS = ("hoodie.log.compaction.blocks.threshold", "hoodie.metadata.log.compaction.blocks.threshold")
+OLD_VERSION = 6
+"""Of tables that have neither log compaction of the metadata table nor a limit to the size of what is merged."""
 SMALL = "16KiB"
 """Larger than what one write brings to a file group, smaller than some of them merged."""
 FULL = {
@@ -74,23 +77,29 @@ class Compactor:
         self.tally: Counter[str] = Counter()
         self._plane = plane
         self._locations = locations
+        self._newer = [location for location in locations if kind_of(location).version > OLD_VERSION]
         self._rng = rng
+        self._merged: set[Path] = set()
 
     def missing(self) -> list[Work]:
         """Return what has not happened yet."""
         return [work for work in Work if not self.tally[work]]
 
+    def unmerged(self) -> list[Path]:
+        """Return the tables of which no log blocks were merged yet."""
+        return [location for location in self._locations if location not in self._merged]
+
     def step(self) -> None:
         """Compact one of the tables in one of the ways; what has not happened yet goes first."""
-        location = self._rng.choice(self._locations)
         mode = self._rng.choice(MODES)
         work = self._rng.choice(self.missing() or STEPS)
         if work in (Work.COMPACTION, Work.CLEAN):
-            self.full(location, mode)
+            self.full(self._rng.choice(self._locations), mode)
         elif work is Work.METADATA:
-            self.log(location, metadataTable=True)
+            self.log(self._rng.choice(self._newer), metadataTable=True)
         else:
-            narrow = {"maxLogFileSizeToMerge": SMALL} if self._rng.random() < 0.5 else {}
+            location = self._rng.choice(self.unmerged() or self._locations)
+            narrow = {"maxLogFileSizeToMerge": SMALL} if location in self._newer and self._rng.random() < 0.5 else {}
             self.log(location, mode=mode.value, **narrow)
 
     def full(self, location: Path, mode: HudiMode = HudiMode.SCHEDULE_AND_EXECUTE) -> Compaction:
@@ -111,7 +120,9 @@ class Compactor:
         status = found.status
         log.info("%s of %s: %s after %d attempts: %s", name, location.name, hudi, status.attempt, status.hudi)
         if status.hudi is not None:
-            self.tally += counted(status.hudi, of_metadata_table="metadataTable" in hudi)
+            done = counted(status.hudi, of_metadata_table="metadataTable" in hudi)
+            self.tally += done
+            self._merged |= {location} if done[Work.LOG_COMPACTION] else set()
         self._require_no_failures(name)
         self._plane.delete(name)
         return found

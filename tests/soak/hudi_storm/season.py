@@ -23,7 +23,7 @@ from sandbox.plane.processes import Program
 from tests.soak.hudi_storm import entry
 from tests.soak.hudi_storm.compactor import REMOVED, Compactor, Work
 from tests.soak.hudi_storm.killer import Killer, Moment
-from tests.soak.hudi_storm.model import MergeMode
+from tests.soak.hudi_storm.table import KINDS, Kind
 from tests.soak.hudi_storm.timeline import pending_services
 from tests.soak.hudi_storm.writer import CALM, FIGURES, OPTIONS, OVER
 
@@ -70,6 +70,7 @@ class Figures:
         return (
             f"Hudi {self.version}: {self.seconds / 60:.0f} minutes, "
             f"{writer['writes']} writes ({writer['tried again']} tried again), "
+            f"{writer['came back']} deleted keys written again, "
             f"{writer['reads by Spark']} reads by Spark and {writer['reads by the native reader']} without a JVM, "
             f"{self.kills.total()} drivers killed ({kills}), "
             + ", ".join(f"{done[work]} {work}" for work in (*Work, REMOVED))
@@ -128,12 +129,12 @@ def staged(
     *,
     version: str,
     seed: int,
-    modes: Sequence[MergeMode] = tuple(MergeMode),
+    kinds: Sequence[Kind],
 ) -> Iterator[Stage]:
-    """Start locks, writer and plane, with a table for each of these modes; everything lies in `folder`."""
+    """Start locks, writer and plane, with a table of each of these kinds; everything lies in `folder`."""
     tables = folder / "tables"
     tables.mkdir(parents=True)
-    locations = [tables / mode.name.lower() for mode in modes]
+    locations = [tables / kind.name for kind in kinds]
     with ZooKeeper(folder / "zookeeper") as locks:
         shared = {**SHARED, **PATIENCE, **locks.lock_options()}
         options = {str(location): {**shared, LOCK_KEY: location.name} for location in locations}
@@ -159,11 +160,13 @@ def run(folder: Path, *, version: str, seed: int, kills: int, minutes: float) ->
     Raises the first error; StormError when it did not come to that in that time.
     """
     start = time.monotonic()
-    with staged(folder, version=version, seed=seed) as stage:
+    with staged(folder, version=version, seed=seed, kinds=KINDS[version]) as stage:
         killer = Killer(stage.plane, stage.locations, Random(f"{seed}/killer"))
         compactor = Compactor(stage.plane, stage.locations, Random(f"{seed}/compactor"))
         with acting(killer):
-            while lacking := what_lacks(kills, killed=killer.kills, done=compactor.tally):
+            while lacking := what_lacks(
+                kills, killed=killer.kills, done=compactor.tally, unmerged=compactor.unmerged()
+            ):
                 if time.monotonic() - start > minutes * 60:
                     raise StormError(f"in {minutes:g} minutes there were not enough of these: {', '.join(lacking)}")
                 compactor.step()
@@ -172,11 +175,12 @@ def run(folder: Path, *, version: str, seed: int, kills: int, minutes: float) ->
     return Figures(version, time.monotonic() - start, writes, compactor.tally, killer.kills)
 
 
-def what_lacks(kills: int, *, killed: Counter[str], done: Counter[str]) -> list[str]:
-    """Return what a storm is still short of: so many kills, one at each moment, each kind of work."""
+def what_lacks(kills: int, *, killed: Counter[str], done: Counter[str], unmerged: Sequence[Path] = ()) -> list[str]:
+    """Return what a storm is still short of: so many kills, one at each moment, each kind of work, all tables."""
     few = [f"drivers killed ({killed.total()} of {kills})"] if killed.total() < kills else []
     never = [f"drivers killed {moment}" for moment in Moment if not killed[moment]]
-    return few + never + [str(work) for work in Work if not done[work]]
+    tables = [f"{Work.LOG_COMPACTION} of {location.name}" for location in unmerged]
+    return few + never + [str(work) for work in Work if not done[work]] + tables
 
 
 def settle(stage: Stage, compactor: Compactor) -> Counter[str]:

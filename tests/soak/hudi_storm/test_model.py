@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from tests.soak.hudi_storm.model import MergeMode, Model, Row, Write
 
 
@@ -46,3 +48,18 @@ def test_a_seed_repeats_the_writes_and_they_hold_late_rows_inserts_and_deletes()
     assert any(write.deletes for write in made)
     assert len({row.id for write in made for row in write.upserts}) > len(made[0].upserts)
     assert any(row.ts % 10 for write in made for row in write.upserts)
+
+
+@pytest.mark.parametrize("mode", MergeMode)
+def test_deleted_keys_come_back_as_the_newest_rows(mode: MergeMode) -> None:
+    """Otherwise no row would tell a delete that a compaction lost from one that was kept until then."""
+    model, rng, came_back = Model(mode), Random(1), 0
+    for number in range(1, 20):
+        write = model.next_write(rng)
+        back = [row for row in write.upserts if row.id in model.gone]
+        assert all(row.ts == number * 10 for row in back)
+        model.apply(write)
+        assert all(model.rows[row.id] == row for row in back)
+        assert not model.gone & model.rows.keys()
+        came_back += len(back)
+    assert came_back and model.gone

@@ -1,14 +1,17 @@
 """What a storm must have come to before it counts, and that what happened is seen as what it was."""
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from compaction_operator.api.hudi import HudiStatus
+from compaction_operator.hudi.merging import PAYLOADS
 from tests.soak.hudi_storm.compactor import Work, counted
 from tests.soak.hudi_storm.killer import Moment, has_reached, moment_of
 from tests.soak.hudi_storm.season import what_lacks
+from tests.soak.hudi_storm.table import KINDS, kind_of
 from tests.soak.hudi_storm.timeline import STATES, Service, pending_services, services
 
 KILLED = Counter[str](dict.fromkeys(Moment, 5))
@@ -33,6 +36,20 @@ def test_a_storm_without_a_kill_at_one_of_the_moments_is_not_enough(moment: Mome
 def test_a_storm_without_one_kind_of_work_is_not_enough(work: Work) -> None:
     done = Counter[str](dict.fromkeys(set(Work) - {work}, 9))
     assert what_lacks(20, killed=KILLED, done=done) == [work]
+
+
+@pytest.mark.parametrize("version", KINDS)
+def test_a_storm_has_a_table_of_each_kind_that_is_admitted(version: str) -> None:
+    """docs/hudi.md, "Which record wins": each merge mode, by its default and by a payload class that is named."""
+    serves = {6, 8} if version == "1.0.2" else {9}
+    assert {(kind.mode.value, kind.version) for kind in KINDS[version]} == set(product(PAYLOADS, serves))
+    assert {kind.by_name for kind in KINDS["1.2.0"]} == {False, True}
+    assert all(kind_of(Path(kind.name)) == kind for kind in KINDS[version])
+
+
+def test_a_storm_without_a_log_compaction_of_one_of_the_tables_is_not_enough() -> None:
+    lacks = what_lacks(20, killed=KILLED, done=DONE, unmerged=[Path("tables/event_time_8")])
+    assert lacks == ["log compactions of event_time_8"]
 
 
 def _own(*states: str) -> list[Service]:
@@ -98,3 +115,25 @@ def test_services_are_recognized_by_the_names_of_a_timeline(tmp_path: Path) -> N
     }
     assert pending_services(tmp_path) == pending
     assert services(tmp_path) == pending | {Service(done, "compaction", "completed")}
+
+
+def test_services_of_tables_of_version_6_are_recognized(tmp_path: Path) -> None:
+    """Their timeline has no folder of its own, and a completed instant has one time."""
+    written, merged, compacted, running = (f"2026010100000000{number}" for number in range(4))
+    (tmp_path / ".hoodie/metadata/.hoodie").mkdir(parents=True)
+    for name in (
+        f"{written}.deltacommit.requested",
+        f"{written}.deltacommit",
+        f"{merged}.logcompaction.requested",
+        f"{merged}.logcompaction.inflight",
+        f"{merged}.deltacommit",
+        f"{compacted}.compaction.requested",
+        f"{compacted}.commit",
+        f"{running}.logcompaction.requested",
+        f"{running}.logcompaction.inflight",
+    ):
+        (tmp_path / ".hoodie" / name).touch()
+    pending = {Service(running, "logcompaction", "inflight")}
+    done = {Service(merged, "logcompaction", "completed"), Service(compacted, "compaction", "completed")}
+    assert pending_services(tmp_path) == pending
+    assert services(tmp_path) == pending | done

@@ -9,17 +9,18 @@ from tests.soak.hudi_storm.compactor import Compactor, Work
 from tests.soak.hudi_storm.killer import Killer, Moment
 from tests.soak.hudi_storm.model import MergeMode
 from tests.soak.hudi_storm.season import acting, settle, staged
+from tests.soak.hudi_storm.table import Kind
 from tests.soak.hudi_storm.timeline import INFLIGHT, services
 
 THRESHOLD_SECONDS = 300.0
-EACH = [("1.0.2", MergeMode.COMMIT_TIME), ("1.2.0", MergeMode.EVENT_TIME)]
+EACH = [("1.0.2", Kind(MergeMode.COMMIT_TIME, 8)), ("1.2.0", Kind(MergeMode.EVENT_TIME, 9))]
 
 
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize(("version", "mode"), EACH)
-def test_a_killed_driver_costs_a_live_writer_no_row(tmp_path: Path, version: str, mode: MergeMode) -> None:
+@pytest.mark.parametrize(("version", "kind"), EACH)
+def test_a_killed_driver_costs_a_live_writer_no_row(tmp_path: Path, version: str, kind: Kind) -> None:
     """Its log compaction is rolled back and repeated. Meanwhile the writer reads exactly what it has written."""
-    with staged(tmp_path, version=version, seed=1, modes=[mode]) as stage:
+    with staged(tmp_path, version=version, seed=1, kinds=[kind]) as stage:
         (location,) = stage.locations
         compactor = Compactor(stage.plane, stage.locations, Random(1))
         killer = Killer(stage.plane, stage.locations, Random(1), most=1, share=1.0, aims=[Moment.EXECUTING])

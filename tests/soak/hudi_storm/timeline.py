@@ -8,7 +8,7 @@ REQUESTED, INFLIGHT, COMPLETED = STATES = ("requested", "inflight", "completed")
 """How far an instant has come, in this order."""
 
 _BEGUN = re.compile(r"(?P<time>[0-9]{17})\.(?P<action>logcompaction|compaction)\.(?P<state>requested|inflight)")
-_COMPLETED = re.compile(r"(?P<time>[0-9]{17})_[0-9]{17}\..+")
+_COMPLETED = re.compile(r"(?P<time>[0-9]{17})(?:_[0-9]{17})?\.(?:deltacommit|commit)")
 PARTS = (".hoodie", ".hoodie/metadata/.hoodie")
 """The folders of the table and of its metadata table."""
 
@@ -22,11 +22,11 @@ class Service(NamedTuple):
 
 
 def services(location: Path) -> frozenset[Service]:
-    """Return the log compactions and compactions on the active timeline of a table (version 8 or later).
+    """Return the log compactions and compactions on the active timeline of a table.
 
     Log compactions of its metadata table count, too; NB: compactions of that are Hudi's writer's own.
     """
-    table, metadata = (_services(location / part / "timeline") for part in PARTS)
+    table, metadata = (_services(location / part) for part in PARTS)
     return table | {one for one in metadata if one.action == "logcompaction"}
 
 
@@ -35,8 +35,9 @@ def pending_services(location: Path) -> frozenset[Service]:
     return frozenset(one for one in services(location) if one.state != COMPLETED)
 
 
-def _services(timeline: Path) -> frozenset[Service]:
-    names = [path.name for path in timeline.iterdir()]
+def _services(folder: Path) -> frozenset[Service]:
+    timeline = folder / "timeline"  # from version 8 on
+    names = [path.name for path in (timeline if timeline.exists() else folder).iterdir()]
     completed = {found["time"] for name in names if (found := _COMPLETED.fullmatch(name))}
     states: dict[str, Service] = {}
     for name in sorted(names, reverse=True):  # NB: an instant that is inflight has both files, `requested` sorts later

@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from sandbox.harness.wait import wait_until
 from sandbox.hudi.session import HudiSession
 
-from tests.soak.hudi_storm.model import MergeMode, Model, Write
+from tests.soak.hudi_storm.model import Model, Write
 from tests.soak.hudi_storm.table import StormTable
 
 log = logging.getLogger("writer")
@@ -80,6 +80,7 @@ class Writer:
             if len(errors) == TRIES:
                 raise WriterError(f"{table.name}: write {model.writes} failed {TRIES} times: {'; '.join(errors)}")
             self._pause.wait(self._rng.uniform(0, BETWEEN_TRIES))
+        self.tally["came back"] += sum(row.id in model.gone for row in write.upserts)
         model.apply(write)
         self.tally["writes"] += 1
         changed = f"{len(write.upserts)} upserts, {len(write.deletes)} deletes"
@@ -116,12 +117,12 @@ def cause_of(error: Exception) -> str:
 
 
 def targets_of(folder: Path) -> list[Target]:
-    """Return the tables of `options.json`, named by their merge modes, and what they hold: nothing yet."""
+    """Return the tables of `options.json`, and what they hold: nothing yet."""
     options: dict[str, dict[str, str]] = json.loads((folder / OPTIONS).read_text())
     targets = []
     for location, own in options.items():
-        mode = MergeMode[Path(location).name.upper()]
-        targets.append((StormTable(Path(location), mode, own), Model(mode)))
+        table = StormTable(Path(location), own)
+        targets.append((table, Model(table.kind.mode)))
     return targets
 
 
