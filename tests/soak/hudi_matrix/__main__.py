@@ -36,13 +36,19 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--writer", choices=WRITERS, action="append")
     parser.add_argument("--version", type=int, choices=sorted(set().union(*WRITERS.values())), action="append")
     parser.add_argument("--ordering", choices=[one.name.lower() for one in Ordering], action="append")
+    parser.add_argument("--payload", choices=["by name", "none"], action="append")
     parser.add_argument("--writes", choices=[one.name.lower() for one in Writes], action="append")
     parser.add_argument("--compactor", choices=BUNDLES, action="append")
     return parser.parse_args()
 
 
 def _is_wanted(cell: Cell, wanted: argparse.Namespace) -> bool:
-    has = {**vars(cell), "ordering": cell.ordering.name.lower(), "writes": cell.writes.name.lower()}
+    has = {
+        **vars(cell),
+        "payload": cell.payload,
+        "ordering": cell.ordering.name.lower(),
+        "writes": cell.writes.name.lower(),
+    }
     return all(values is None or has[name] in values for name, values in vars(wanted).items())
 
 

@@ -1,7 +1,7 @@
 """What came of the matrix: its faults, and its table in Markdown."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from compaction_operator.api.request import Reason
 from tests.soak.hudi_matrix.run import NO_JVM, WRITERS, Cell, Query, Seen, State
@@ -17,11 +17,17 @@ def faults(found: Sequence[Cell]) -> list[str]:
 def _ends(cell: Cell) -> Iterator[str]:
     """Yield each compaction that was not done, or not refused, although it must be."""
     for state, reason in cell.done.items():
-        may_do_nothing = {Reason.NOTHING_TO_COMPACT} if state is State.MERGED else set()
-        done = {Reason.UNSUPPORTED_TABLE} if cell.stops_hudi and not may_do_nothing else {Reason.COMPACTED}
-        right = {Reason.UNSUPPORTED_TABLE} if cell.is_refused else done | may_do_nothing
-        if reason not in right:
+        if reason not in _right_ends(cell, state):
             yield f"{cell.folder.name}, {state}: {reason}"
+
+
+def _right_ends(cell: Cell, state: State) -> Set[str]:
+    """Return how the service that leads to a state may end."""
+    if cell.is_refused or (cell.stops_hudi and state is State.COMPACTED):
+        return {Reason.UNSUPPORTED_TABLE}
+    if state is State.CLEANED:
+        return {Reason.CLEANED}
+    return {Reason.COMPACTED, Reason.NOTHING_TO_COMPACT} if state is State.MERGED else {Reason.COMPACTED}
 
 
 def _changes(cell: Cell, control: Cell) -> Iterator[str]:
@@ -60,14 +66,15 @@ def _kind(error: str) -> str:
 def table_of(found: Sequence[Cell]) -> str:
     """Return the matrix in Markdown: for each cell what was done, and who reads the table right in every state."""
     readers = (*WRITERS, NO_JVM)
-    done = ("Writer", "Version", "Ordering", "Writes", "Compactor", "Log compaction", "Compaction")
+    done = ("Writer", "Version", "Ordering", "Payload", "Writes", "Compactor", "Log compaction", "Compaction")
     head = (*done, *(f"Read: {reader}" for reader in readers))
     lines = (head, ("---",) * len(head), *(_line(cell, control, readers) for cell, control in _pairs(found)))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _line(cell: Cell, control: Cell, readers: Sequence[str]) -> tuple[str, ...]:
-    table = (cell.writer, str(cell.version), cell.ordering.name.lower(), cell.writes, cell.compactor)
+    ordering = cell.ordering.name.lower()
+    table = (cell.writer, str(cell.version), ordering, cell.payload, cell.writes, cell.compactor)
     done = (cell.done[State.MERGED], cell.done[State.COMPACTED])
     return (*table, *done, *(_verdict(cell, control, reader) for reader in readers))
 
@@ -77,7 +84,7 @@ def _verdict(cell: Cell, control: Cell, reader: str) -> str:
     answers = cell.read[reader]
     if answers[Seen(State.WRITTEN)]:
         return "not this table"
-    unable = [query for query in Query if answers.get(Seen(State.WRITTEN, query))]
+    unable = [query for query in Query if query in cell.kills(reader) or answers.get(Seen(State.WRITTEN, query))]
     wrong = {seen: found for seen, found in answers.items() if found and seen.query not in unable}
     if not all(_is_hudis(control, reader, seen, found) for seen, found in wrong.items()):
         return "WRONG"

@@ -5,7 +5,7 @@ errors of the reader without a JVM come from Hudi's own files.
 """
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -54,7 +54,8 @@ class State(StrEnum):
     WRITTEN = "written"
     MERGED = "log compaction"
     ADDED = "commits on top"
-    COMPACTED = "compaction and clean"
+    COMPACTED = "compaction"
+    CLEANED = "clean"
     BACK = "deleted keys written again"
 
 
@@ -65,19 +66,25 @@ class Query(StrEnum):
     AS_OF_EARLY = f"as of commit {EARLY}"
     AS_OF_LAST = f"as of commit {len(FIRST)}"
     SINCE = f"since commit {DELETES}"
+    SINCE_EVER = "since the beginning"
 
-    def options(self, table: MatrixTable) -> dict[str, str]:
-        """Return the options of Spark's reader."""
+    def as_of(self, table: MatrixTable) -> str | None:
+        """Return the moment as of which a reader is asked, or None."""
+        number = {Query.AS_OF_EARLY: EARLY, Query.AS_OF_LAST: len(FIRST)}.get(self)
+        return None if number is None else table.moment(number)
+
+    def since(self, table: MatrixTable) -> str | None:
+        """Return the moment after which a reader is asked for what changed, or None."""
         match self:
-            case Query.NOW:
-                return {}
             case Query.SINCE:
-                begin = table.moment(DELETES)
-                return {
-                    "hoodie.datasource.query.type": "incremental",
-                    "hoodie.datasource.read.begin.instanttime": begin,
-                }
-        return {"as.of.instant": table.moment(EARLY if self is Query.AS_OF_EARLY else len(FIRST))}
+                return table.moment(DELETES)
+            case Query.SINCE_EVER:
+                return EVER
+        return None
+
+
+EVER = "000"
+"""A moment before all others."""
 
 
 class Seen(NamedTuple):
@@ -91,11 +98,9 @@ class Seen(NamedTuple):
 
 
 ASKED = tuple(
-    Seen(state, query)
-    for state in State
-    for query in (Query if state in (State.WRITTEN, State.MERGED, State.ADDED) else (Query.NOW,))
+    Seen(state, query) for state in State for query in ((Query.NOW,) if state in (State.CLEANED, State.BACK) else Query)
 )
-"""What Spark is asked for. NB: the clean of one version takes all history away."""
+"""What a reader may be asked for. NB: the clean of one version takes all history away."""
 
 
 class By(StrEnum):
@@ -123,6 +128,7 @@ class Cell:
     compactor: str
     folder: Path
     by: By = By.OPERATOR
+    named: bool = False
     steps: list[Step] = field(default_factory=lambda: list(_STEPS))
     done: dict[State, str] = field(default_factory=dict)
     read: dict[str, dict[Seen, str]] = field(default_factory=dict)
@@ -151,13 +157,23 @@ class Cell:
         by_commit_time = self.ordering is Ordering.COMMIT_TIME and self.version == 8
         return self.compactor == "1.0.2" and self.writes is Writes.PARTIAL and by_commit_time
 
-    def asked(self) -> Iterable[Seen]:
-        """Return what Spark is asked for.
+    @property
+    def payload(self) -> str:
+        """Whether the table has a payload class by name."""
+        return "by name" if self.named or self.version < 9 else "none"
 
-        NB: a partial update in an incremental read that begins after the row's base file kills the JVM
+    def asked(self, reader: str) -> Iterable[Seen]:
+        """Return what a reader is asked for: since the beginning where that says more than all rows do."""
+        never = {Query.SINCE_EVER} if self.writes is Writes.WHOLE else self.kills(reader)
+        return (one for one in ASKED if one.query not in never)
+
+    def kills(self, reader: str) -> Set[Query]:
+        """Return what must not be asked for.
+
+        NB: a partial update in an incremental read of Spark's that begins after the row's base file kills the JVM
         (SIGSEGV), with or without a compaction.
         """
-        return (one for one in ASKED if self.writes is Writes.WHOLE or one.query is not Query.SINCE)
+        return {Query.SINCE} if self.writes is Writes.PARTIAL and reader != NO_JVM else set()
 
     def at(self, state: State | None) -> MatrixTable:
         """Return the copy of the table in a state."""
@@ -166,7 +182,7 @@ class Cell:
     def table_at(self, location: Path) -> MatrixTable:
         """Return a table like the cell's."""
         has_flags = self.writes is Writes.WHOLE
-        return MatrixTable(location, str(self.version), self.ordering, has_flags)
+        return MatrixTable(location, str(self.version), self.ordering, has_flags, self.named)
 
     def keep(self, state: State) -> None:
         """Copy the table as it is now."""
@@ -175,7 +191,7 @@ class Cell:
     def commits(self, state: State) -> tuple[Commit, ...]:
         """Return what is written until a state."""
         first, on_top = self.writes.first, self.writes.on_top
-        later: dict[State, tuple[Commit, ...]] = dict.fromkeys((State.ADDED, State.COMPACTED), on_top)
+        later: dict[State, tuple[Commit, ...]] = dict.fromkeys((State.ADDED, State.COMPACTED, State.CLEANED), on_top)
         later[State.BACK] = on_top + AFTER_COMPACTION
         return first + later.get(state, ())
 
@@ -203,12 +219,13 @@ class Cell:
 def cells(folder: Path) -> list[Cell]:
     """Return all cells, each followed by its control."""
     return [
-        Cell(writer, version, ordering, writes, compactor, folder / by.name / f"{first}-{compactor}", by)
+        Cell(writer, version, ordering, writes, compactor, folder / by.name / f"{first}-{compactor}", by, named)
         for writer, versions in WRITERS.items()
         for version in sorted(versions)
         for ordering in Ordering
         for writes in _writes(writer, version, ordering)
-        for first in (f"{writer}-{version}-{ordering}-{writes.name}",)
+        for named in ((False, True) if version == 9 and writes is Writes.WHOLE else (False,))
+        for first in (f"{writer}-{version}-{ordering}-{writes.name}{'-named' * named}",)
         for compactor in BUNDLES
         for by in By
     ]
@@ -251,7 +268,7 @@ def _write(session: HudiSession, cell: Cell) -> None:
 
 
 def _merge(session: HudiSession, cell: Cell) -> None:
-    _service(session, cell, State.MERGED, LOG_COMPACTION, clean=False)
+    _service(session, cell, State.MERGED, LOG_COMPACTION)
 
 
 def _add(session: HudiSession, cell: Cell) -> None:
@@ -260,7 +277,11 @@ def _add(session: HudiSession, cell: Cell) -> None:
 
 
 def _compact(session: HudiSession, cell: Cell) -> None:
-    _service(session, cell, State.COMPACTED, COMPACTION, clean=True)
+    _service(session, cell, State.COMPACTED, COMPACTION)
+
+
+def _clean(session: HudiSession, cell: Cell) -> None:
+    _service(session, cell, State.CLEANED, CompactionType.CLEAN)
 
 
 def _come_back(session: HudiSession, cell: Cell) -> None:
@@ -269,36 +290,36 @@ def _come_back(session: HudiSession, cell: Cell) -> None:
         cell.keep(State.BACK)
 
 
-def _service(session: HudiSession, cell: Cell, state: State, kind: CompactionType, *, clean: bool) -> None:
+def _service(session: HudiSession, cell: Cell, state: State, kind: CompactionType) -> None:
     """Run the service, and keep the reason of its end."""
     if cell.by is By.OPERATOR:
-        cell.done[state] = _operators(session, cell, kind, clean=clean)
+        cell.done[state] = _operators(session, cell, kind)
     else:
-        cell.done[state] = _hudis(session, cell, kind, clean=clean)
+        cell.done[state] = _hudis(session, cell, kind)
     cell.keep(state)
 
 
-def _operators(session: HudiSession, cell: Cell, kind: CompactionType, *, clean: bool) -> str:
+def _operators(session: HudiSession, cell: Cell, kind: CompactionType) -> str:
     """Run the operator's job."""
     try:
-        result = Jobs(session, {}).run(cell.table, kind, options=OPTIONS, single_writer=True, clean=clean)  # type: ignore[arg-type]
+        result = Jobs(session, {}).run(cell.table, kind, options=OPTIONS, single_writer=True)  # type: ignore[arg-type]
     except OperatorError as refused:
         return str(getattr(refused, "reason", Reason.DRIVER_FAILED))
     return str(result.reason)
 
 
-def _hudis(session: HudiSession, cell: Cell, kind: CompactionType, *, clean: bool) -> str:
+def _hudis(session: HudiSession, cell: Cell, kind: CompactionType) -> str:
     """Do the same by Hudi's own client; a release that cannot says so by an exception of any kind."""
-    action = other_client.LOG_COMPACTION if kind is LOG_COMPACTION else other_client.COMPACTION
     try:
         client = OtherClient(session, cell.table, OPTIONS)  # type: ignore[arg-type]
-        client.all_of(action)
-        if clean:
+        if kind is CompactionType.CLEAN:
             client.clean()
+        else:
+            client.all_of(other_client.LOG_COMPACTION if kind is LOG_COMPACTION else other_client.COMPACTION)
         client.close()
     except (Py4JError, PySparkException, AssertionError):
         return str(Reason.DRIVER_FAILED)
-    return str(Reason.COMPACTED)
+    return str(Reason.CLEANED if kind is CompactionType.CLEAN else Reason.COMPACTED)
 
 
 _STEPS: tuple[Step, ...] = (
@@ -306,23 +327,36 @@ _STEPS: tuple[Step, ...] = (
     Step("compactor", _merge),
     Step("writer", _add),
     Step("compactor", _compact),
+    Step("compactor", _clean),
     Step("writer", _come_back),
 )
 
 
 def _read(session: HudiSession, cell: Cell) -> None:
     if cell.by is By.OPERATOR:
-        asked = [(seen, partial(_ask, session, cell.at(seen.state), seen.query)) for seen in cell.asked()]
+        asked = [
+            (seen, partial(_ask, session, cell.at(seen.state), seen.query)) for seen in cell.asked(session.version)
+        ]
         cell.read[session.version] = dict(_answers(cell, asked))
 
 
 def _ask(session: HudiSession, table: MatrixTable, query: Query) -> list[Row]:
-    return table.read(session.spark, **query.options(table))
+    options = {}
+    if as_of := query.as_of(table):
+        options["as.of.instant"] = as_of
+    if since := query.since(table):
+        options["hoodie.datasource.query.type"] = "incremental"
+        options["hoodie.datasource.read.begin.instanttime"] = since
+    return table.read(session.spark, **options)
 
 
 def _read_without_a_jvm(cell: Cell) -> None:
-    asked = [(Seen(state), cell.at(state).read_without_a_jvm) for state in State]
+    asked = [(seen, partial(_ask_without_a_jvm, cell.at(seen.state), seen.query)) for seen in cell.asked(NO_JVM)]
     cell.read[NO_JVM] = dict(_answers(cell, asked))
+
+
+def _ask_without_a_jvm(table: MatrixTable, query: Query) -> list[Row]:
+    return table.read_without_a_jvm(as_of=query.as_of(table), since=query.since(table))
 
 
 def _answers(cell: Cell, asked: Iterable[tuple[Seen, Callable[[], list[Row]]]]) -> Iterator[tuple[Seen, str]]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow
-from hudi import HudiTableBuilder
+from hudi import HudiQueryType, HudiReadOptions, HudiTableBuilder
 from sandbox.hudi.look import timeline
 from sandbox.hudi.table import Ordering
 
+from compaction_operator.hudi.merging import PAYLOADS
 from tests.soak.hudi_matrix.history import Commit, How, Row, row_of
 
 COLUMNS = ("id", "ts", "v", "tags", "place")
@@ -19,12 +20,16 @@ FLAG = ", _hoodie_is_deleted boolean"
 
 @dataclass(frozen=True)
 class MatrixTable:
-    """A merge-on-read table, with its metadata table, of a version and an ordering, with or without delete flags."""
+    """A merge-on-read table, with its metadata table, of a version and an ordering, with or without delete flags.
+
+    `named`: its writer names the payload class of the merge mode, as writers before version 9 do by themselves.
+    """
 
     location: Path
     version: str
     ordering: Ordering
     has_flags: bool = True
+    named: bool = False
 
     @property
     def uri(self) -> str:
@@ -70,9 +75,14 @@ class MatrixTable:
         done = [name.removesuffix(".deltacommit") for name in timeline(self.location) if name.endswith(".deltacommit")]
         return done[number - 1].rpartition("_")[2]
 
-    def read_without_a_jvm(self) -> list[Row]:
-        """Return all rows as the `hudi` package reads them, by key."""
-        batches = HudiTableBuilder.from_base_uri(self.uri).build().read()
+    def read_without_a_jvm(self, *, as_of: str | None = None, since: str | None = None) -> list[Row]:
+        """Return all rows as the `hudi` package reads them, by key: now, as of a moment, or what changed after it."""
+        asked = HudiReadOptions()
+        if as_of is not None:
+            asked = asked.with_as_of_timestamp(as_of)
+        if since is not None:
+            asked = asked.with_query_type(HudiQueryType.Incremental).with_start_timestamp(since)
+        batches = HudiTableBuilder.from_base_uri(self.uri).build().read(asked)
         found = pyarrow.Table.from_batches(batches).select(list(COLUMNS)).to_pylist()
         return sorted(
             Row(one["id"], one["ts"], one["v"], tuple(one["tags"]), (one["place"]["a"], one["place"]["b"]))
@@ -100,4 +110,5 @@ class MatrixTable:
             "hoodie.upsert.shuffle.parallelism": "1",
             "hoodie.delete.shuffle.parallelism": "1",
             **({"hoodie.datasource.write.precombine.field": "ts"} if by_event_time else {}),
+            **({"hoodie.datasource.write.payload.class": PAYLOADS[self.ordering.value]} if self.named else {}),
         }
