@@ -1,6 +1,7 @@
 """The matrix's model: which record wins, what deletes leave, and that a changed row is found."""
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.soak.hudi_matrix.history import (
     row_of,
 )
 from tests.soak.hudi_matrix.report import faults, table_of
-from tests.soak.hudi_matrix.run import ASKED, NO_JVM, WRITERS, Cell, Query, Seen, State
+from tests.soak.hudi_matrix.run import ASKED, NO_JVM, WRITERS, Cell, Query, Seen, State, cells
 
 OLD = "1.0.2"
 
@@ -154,3 +155,38 @@ def test_only_an_error_without_a_jvm_that_hudis_own_files_cause_too_is_no_fault(
     excused = excused and reader == NO_JVM
     assert (faults(cells) == []) is excused
     assert ("errors, as by Hudi alone" in table_of(cells), "WRONG" in table_of(cells)) == (excused, not excused)
+
+
+@pytest.mark.parametrize("reader", [OLD, NO_JVM])
+def test_what_kills_a_reader_is_not_asked_and_the_table_says_so(reader: str) -> None:
+    """An incremental read of partial updates that begins after the base file: Spark's JVM dies of it."""
+    kills = reader != NO_JVM
+    partial = replace(cell("", ""), writes=Writes.PARTIAL)
+    asked = set(partial.asked(reader))
+    assert (Seen(State.MERGED, Query.SINCE) in asked) is not kills
+    assert Seen(State.MERGED, Query.SINCE_EVER) in asked
+    assert ("right, not since commit 4" in table_of([partial, cell("", "")])) is True
+    whole = cell("", "")
+    assert {one.query for one in whole.asked(reader)} == set(Query) - {Query.SINCE_EVER}
+    assert "not since" not in table_of([whole, whole])
+
+
+def test_history_is_asked_for_in_each_state_that_has_it() -> None:
+    with_history = {one.state for one in cell("", "").asked(NO_JVM) if one.query is Query.AS_OF_EARLY}
+    assert with_history == set(State) - {State.CLEANED, State.BACK}
+
+
+@pytest.mark.parametrize(("cleaned", "is_right"), [("Cleaned", True), ("UnsupportedTable", False)])
+def test_a_clean_must_be_done_unless_the_table_is_refused(cleaned: str, is_right: bool) -> None:
+    found = cell("", "")
+    found.done[State.CLEANED] = cleaned
+    assert (faults([found, found]) == []) is is_right
+    refused = replace(found, writer="0.15.0", done=dict.fromkeys(found.done, "UnsupportedTable"))
+    assert faults([refused, refused]) == []
+
+
+def test_payload_classes_by_name_are_in_each_version() -> None:
+    of_9 = {(one.ordering, one.payload) for one in cells(Path("x")) if one.version == 9}
+    assert of_9 == set(product(Ordering, ("by name", "none")))
+    assert {one.payload for one in cells(Path("x")) if one.version < 9} == {"by name"}
+    assert len({one.folder for one in cells(Path("x"))}) == len(cells(Path("x")))
