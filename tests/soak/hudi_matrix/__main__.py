@@ -10,7 +10,7 @@ from sandbox.hudi.table import Ordering
 
 from compaction_operator.hudi import BUNDLES
 from tests.soak.hudi_matrix.history import Writes
-from tests.soak.hudi_matrix.report import faults, table_of
+from tests.soak.hudi_matrix.report import faults, table_of, unanswered
 from tests.soak.hudi_matrix.run import WRITERS, Cell, cells, run
 
 
@@ -26,7 +26,7 @@ def main() -> int:
     else:
         shutil.rmtree(folder)
     print(table_of(found))
-    print("\n".join(wrong))
+    print("\n".join((*unanswered(found), *wrong)))
     print(f"hudi-matrix: {len(found) // 2} tables, {len(wrong)} faults")
     return 1 if wrong else 0
 

@@ -63,6 +63,24 @@ def _kind(error: str) -> str:
     return re.sub("[0-9]+", "", error)
 
 
+def unanswered(found: Sequence[Cell]) -> list[str]:
+    """Return what readers of a table cannot be asked before a compaction either, and why."""
+    return [
+        f"{cell.folder.name}, {reader}, not {query}: {why}"
+        for cell, _ in _pairs(found)
+        for reader in cell.read
+        if not cell.read[reader][Seen(State.WRITTEN)]
+        for query, why in _unable(cell, reader).items()
+    ]
+
+
+def _unable(cell: Cell, reader: str) -> dict[Query, str]:
+    """Return the questions that a reader cannot answer right before the first compaction, and why."""
+    killed = dict.fromkeys(cell.kills(reader), "it kills the JVM")
+    answers = {query: cell.read[reader].get(Seen(State.WRITTEN, query), "") for query in Query}
+    return killed | {query: why for query, why in answers.items() if why}
+
+
 def table_of(found: Sequence[Cell]) -> str:
     """Return the matrix in Markdown: for each cell what was done, and who reads the table right in every state."""
     readers = (*WRITERS, NO_JVM)
@@ -84,7 +102,7 @@ def _verdict(cell: Cell, control: Cell, reader: str) -> str:
     answers = cell.read[reader]
     if answers[Seen(State.WRITTEN)]:
         return "not this table"
-    unable = [query for query in Query if query in cell.kills(reader) or answers.get(Seen(State.WRITTEN, query))]
+    unable = _unable(cell, reader)
     wrong = {seen: found for seen, found in answers.items() if found and seen.query not in unable}
     if not all(_is_hudis(control, reader, seen, found) for seen, found in wrong.items()):
         return "WRONG"

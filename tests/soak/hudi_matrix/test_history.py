@@ -17,7 +17,7 @@ from tests.soak.hudi_matrix.history import (
     Writes,
     row_of,
 )
-from tests.soak.hudi_matrix.report import faults, table_of
+from tests.soak.hudi_matrix.report import faults, table_of, unanswered
 from tests.soak.hudi_matrix.run import ASKED, NO_JVM, WRITERS, Cell, Query, Seen, State, cells
 
 OLD = "1.0.2"
@@ -133,6 +133,9 @@ def test_a_reader_that_does_not_read_the_table_has_no_history_of_it_either() -> 
     found.read[OLD][Seen(State.ADDED, Query.SINCE)] = "9 rows"
     assert faults([found, cell("", "")]) == []
     assert "not this table" in table_of([found, cell("", "")])
+    assert unanswered([found, found]) == []
+    asked = cell("9 rows", "9 rows", NO_JVM, Query.SINCE)
+    assert unanswered([asked, asked]) == ["cell, no JVM, not since commit 4: 9 rows"]
 
 
 ERROR = "HudiCoreError: Delete block mixes ordering types (union branches 2 and 3)"
@@ -165,7 +168,9 @@ def test_what_kills_a_reader_is_not_asked_and_the_table_says_so(reader: str) -> 
     asked = set(partial.asked(reader))
     assert (Seen(State.MERGED, Query.SINCE) in asked) is not kills
     assert Seen(State.MERGED, Query.SINCE_EVER) in asked
-    assert ("right, not since commit 4" in table_of([partial, cell("", "")])) is True
+    cells = [partial, cell("", "")]
+    assert "right, not since commit 4" in table_of(cells)
+    assert unanswered(cells) == [f"cell, {one}, not since commit 4: it kills the JVM" for one in WRITERS]
     whole = cell("", "")
     assert {one.query for one in whole.asked(reader)} == set(Query) - {Query.SINCE_EVER}
     assert "not since" not in table_of([whole, whole])
