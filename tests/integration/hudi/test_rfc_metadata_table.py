@@ -1,14 +1,19 @@
 """RFC-48's own motive: each commit adds log blocks to the metadata table, and every read of it opens them all."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from sandbox.hudi.look import merged_blocks, opened_blocks, opened_by_the_first_scanner
+import pytest
+from py4j.protocol import Py4JJavaError
+from sandbox.hudi.look import merged_blocks, opened_blocks, opened_by_the_first_scanner, timeline
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import SmallTable
 
+from compaction_operator.driver.errors import JobError
 from compaction_operator.hudi import read_table
 from compaction_operator.storage import open_storage
+from tests.integration.hudi.conftest import Shared
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 
 PARTITIONS = {"files", "record_index", "column_stats"}
@@ -41,19 +46,34 @@ def opened(
     return {name: by(hudi, table.location / ".hoodie/metadata" / name) for name in sorted(PARTITIONS)}
 
 
+def any_of(location: Path, ending: str) -> bool:
+    """Return whether the timeline of a table has a file with that ending."""
+    return any(name.endswith(ending) for name in timeline(location))
+
+
 def partitions(table: SmallTable) -> set[str]:
     """Return the partitions of the metadata table that the table says it has."""
     return set(read_table(open_storage(str(table.location)), str(table.location)).metadata_partitions)
 
 
+@pytest.fixture
+def table(hudi: HudiSession, shared: Shared, tmp_path: Path) -> SmallTable:
+    """A table of four commits, each of which added blocks to its metadata table."""
+
+    def write(location: Path) -> SmallTable:
+        made = SmallTable(hudi.spark, location, options=WITH_METADATA)
+        made.upsert(range(60), 10)
+        for last, ts in ((70, 20), (80, 30), (90, 15)):
+            made.upsert(range(last - 40, last), ts)
+        return made
+
+    return shared("with-metadata", write).copy_to(tmp_path / "table")
+
+
 def test_a_read_of_the_metadata_table_opens_one_block_after_its_log_compaction(
-    hudi: HudiSession, tmp_path: Path, jobs: Jobs
+    hudi: HudiSession, table: SmallTable, jobs: Jobs
 ) -> None:
     """Beside a log compaction and a compaction of the data table, which keep its metadata as it is."""
-    table = SmallTable(hudi.spark, tmp_path / "table", options=WITH_METADATA)
-    table.upsert(range(60), 10)
-    for last, ts in ((70, 20), (80, 30), (90, 15)):
-        table.upsert(range(last - 40, last), ts)
     jobs.done(table, LOG_COMPACTION, options={"hoodie.log.compaction.blocks.threshold": "2"})
     table.check("after a log compaction of the table itself", **READ_BY_METADATA)
     jobs.done(table, COMPACTION, options={"hoodie.compact.inline.max.delta.commits": "1"})
@@ -75,3 +95,21 @@ def test_a_read_of_the_metadata_table_opens_one_block_after_its_log_compaction(
     assert opened(hudi, table)["files"] == 2
     table.check("with a commit on top that the record index took part in", **READ_BY_METADATA)
     assert partitions(table) == PARTITIONS
+
+
+def test_a_dead_log_compaction_of_the_metadata_table_costs_the_next_writer_one_try(
+    table: SmallTable, jobs: Jobs
+) -> None:
+    """What a driver leaves that dies between the plan and the commit, under the table's lock."""
+    metadata = table.location / ".hoodie/metadata"
+    begun = partial(any_of, metadata, "logcompaction.inflight")
+    with pytest.raises(JobError, match="the lease is lost"):
+        jobs.run(table, LOG_COMPACTION, options=THRESHOLD, metadata_table=True, lost=begun)
+    assert begun()
+    with pytest.raises(Py4JJavaError, match="found an Inflight logcompaction"):
+        table.upsert(range(70, 110), 40)
+    table.upsert(range(70, 110), 40)
+    assert not begun()
+    table.check("after the second try", **READ_BY_METADATA)
+    jobs.done(table, LOG_COMPACTION, options=THRESHOLD, metadata_table=True)
+    table.check("after the next log compaction", **READ_BY_METADATA)
