@@ -66,7 +66,7 @@ class HudiSession:
         _end_jvm()
         builder = SparkSession.builder.master(f"local[{cores}]").appName(f"hudi-{version}")
         builder = builder.config("spark.sql.warehouse.dir", tempfile.mkdtemp(prefix="spark-warehouse-"))
-        jars = [bundle_jar(version), *s3_jars(bundles())]
+        jars = [bundle_jar(version), *s3_jars(bundles(), image="none: this machine")]
         for key, value in (SETTINGS | hudi_settings(jars, SETTINGS, store)).items():
             builder = builder.config(key, value)
         self.spark = builder.getOrCreate()

@@ -99,7 +99,7 @@ def _compact_hudi(request: JobRequest, *, pod_uid: str, environment: Mapping[str
     from compaction_operator.driver.hudi.lease import table_lease  # noqa: PLC0415
 
     job = hudi_driver.prepare(request, _hudi_location(request))
-    jars = hudi_driver.jars(job, environment)
+    jars = hudi_driver.jars(job, environment, image=request.profile.image)
     store = hadoop(job.table.location, request.warehouse.stores, environment)
     leases = KubernetesLeases(request.namespace)
     return hudi_driver.compact(

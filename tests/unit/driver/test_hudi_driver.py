@@ -10,7 +10,7 @@ import pytest
 from compaction_operator.api.compaction import CompactionType, ExecutorResources, SparkOptions, TableRef
 from compaction_operator.api.config import HudiSettings
 from compaction_operator.api.hudi import HudiMode, HudiOptions
-from compaction_operator.api.request import DriverResult, JobRequest, Reason
+from compaction_operator.api.request import FINAL_REASONS, DriverResult, JobRequest, Reason
 from compaction_operator.driver import main as driver
 from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hudi import setup as hudi_driver
@@ -141,11 +141,11 @@ def test_a_table_that_cannot_be_read_now_is_tried_again(tmp_path: Path) -> None:
 def test_a_bundle_that_is_not_there_is_named(location: str, tmp_path: Path) -> None:
     environment = {"HUDI_BUNDLES": str(tmp_path)}
     job = prepare(request(), location)
-    with pytest.raises(HudiError, match=r"no .*hudi-spark3\.5-bundle_2\.12-1\.2\.0\.jar"):
-        jars(job, environment)
+    with pytest.raises(HudiError, match=r"not in the image op:1: .* no .*hudi-spark3\.5-bundle_2\.12-1\.2\.0\.jar"):
+        jars(job, environment, image="op:1")
     bundle = tmp_path / "hudi-spark3.5-bundle_2.12-1.2.0.jar"
     bundle.touch()
-    assert jars(job, environment) == [bundle]
+    assert jars(job, environment, image="op:1") == [bundle]
 
 
 def test_only_a_table_on_s3_needs_the_connector(location: str, tmp_path: Path) -> None:
@@ -154,11 +154,30 @@ def test_only_a_table_on_s3_needs_the_connector(location: str, tmp_path: Path) -
     for name in ("hudi-spark3.5-bundle_2.12-1.2.0.jar", "aws-java-sdk-core-1.jar"):
         (tmp_path / name).touch()
     environment = {"HUDI_BUNDLES": str(tmp_path)}
-    assert len(jars(job, environment)) == 1
-    with pytest.raises(HudiError, match="connector to S3"):
-        jars(on_s3, environment)
+    assert len(jars(job, environment, image="op:1")) == 1
+    with pytest.raises(HudiError, match="connector to S3 is not in the image op:1"):
+        jars(on_s3, environment, image="op:1")
     (tmp_path / "hadoop-aws-3.jar").touch()
-    assert len(jars(on_s3, environment)) == 3
+    assert len(jars(on_s3, environment, image="op:1")) == 3
+
+
+def test_the_image_without_hudi_ends_the_compaction_and_says_what_to_do(
+    location: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before Spark, a lease or a plan. No attempt follows: each would have the same image."""
+    log = tmp_path / "termination-log"
+    log.touch()
+    monkeypatch.setattr(driver, "TERMINATION_MESSAGE_PATH", str(log))
+    small = REQUEST.profile.model_copy(update={"image": "registry.example/compaction-operator-hive:1"})
+    asked = request(location=location).model_copy(update={"profile": small})
+    environment = {"COMPACTION_REQUEST": asked.model_dump_json(by_alias=True), "POD_UID": "pod-1", "POD_NAME": "p"}
+    assert driver.main({**environment, "HUDI_BUNDLES": str(tmp_path / "opt" / "hudi")}) == 1
+    result = DriverResult.model_validate_json(log.read_text())
+    assert result.reason in FINAL_REASONS
+    assert result.message.startswith(
+        "the bundle of Hudi 1.2.0 is not in the image registry.example/compaction-operator-hive:1: "
+    )
+    assert "name an image with Hudi's jars in a profile" in result.message
 
 
 def test_the_driver_takes_hudis_types_to_hudi_and_says_what_hudi_refused(

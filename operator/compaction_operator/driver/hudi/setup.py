@@ -83,23 +83,30 @@ def _read_table(location: str) -> HudiTable:
         raise JobError(Reason.STORAGE_UNAVAILABLE, str(error)) from error
 
 
-def jars(job: HudiJob, environment: Mapping[str, str]) -> list[Path]:
+def jars(job: HudiJob, environment: Mapping[str, str], *, image: str) -> list[Path]:
     """Return the jars that a job needs: its bundle and, on S3, Hadoop's connector.
 
-    Raises UnsupportedVersionError, naming the path, when one is missing.
+    Raises UnsupportedVersionError, naming the path and this pod's image, when one is missing.
     """
     folder = Path(environment.get(BUNDLES_VARIABLE, BUNDLES_FOLDER))
     bundle = folder / f"hudi-spark3.5-bundle_2.12-{job.bundle}.jar"
     if not bundle.is_file():
-        raise UnsupportedVersionError(f"the bundle of Hudi {job.bundle} is not in the image: there is no {bundle}")
-    return [bundle, *(s3_jars(folder) if scheme_of(job.table.location) in S3_SCHEMES else ())]
+        raise _missing(f"the bundle of Hudi {job.bundle}", bundle, image)
+    return [bundle, *(s3_jars(folder, image=image) if scheme_of(job.table.location) in S3_SCHEMES else ())]
 
 
-def s3_jars(folder: Path) -> list[Path]:
+def s3_jars(folder: Path, *, image: str) -> list[Path]:
     """Return the jars of Hadoop's connector to S3; raises UnsupportedVersionError when it is missing."""
     if not any(folder.glob(S3_JARS[0])):
-        raise UnsupportedVersionError(f"the connector to S3 is not in the image: there is no {folder / S3_JARS[0]}")
+        raise _missing("the connector to S3", folder / S3_JARS[0], image)
     return sorted(jar for pattern in S3_JARS for jar in folder.glob(pattern))
+
+
+def _missing(what: str, path: Path, image: str) -> UnsupportedVersionError:
+    return UnsupportedVersionError(
+        f"{what} is not in the image {image}: there is no {path}; "
+        "name an image with Hudi's jars in a profile, as docs/install.md says, and create a new TableCompaction"
+    )
 
 
 def compact(
