@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom release-images test-supply test-olm argocd crds chart-readme krew olm lock
+.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-apply bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-released bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom image-sizes release-images test-arm64 test-supply test-olm argocd crds chart-readme krew olm lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -92,6 +92,12 @@ bench-stripes: venv ## Which small stripes a compaction should join: what each r
 bench-controller: venv ## Jobs a minute and the controller's CPU with LENGTHS="100 1000 5000" that wait: bench/out/controller.json
 	@.venv/bin/python -m bench.controller --lengths $(or $(LENGTHS),100 1000 5000)
 
+bench-released: venv ## Seconds from a reader's end to the end of the directories, with CLEANUPS=1000 of 20 tables that wait: bench/out/controller.json
+	@.venv/bin/python -m bench.released --cleanups $(or $(CLEANUPS),1000)
+
+bench-apply: venv ## Seconds from kubectl apply to published on the running sandbox, stage by stage, ROUNDS=5: bench/out/controller.json (as root)
+	@.venv/bin/python -m bench.apply --rounds $(or $(ROUNDS),5)
+
 demo: ## The whole story on the sandbox (STORAGE=file, hdfs or s3), or with DEMO_CLUSTER=existing on the cluster of KUBECONFIG
 	@STORAGE=$(STORAGE) sandbox/demo/demo.sh
 
@@ -107,11 +113,21 @@ sandbox-status: ## What the sandbox runs and how to reach it
 sandbox-image: venv ## Give the running sandbox the operator's image of the sources as they are now
 	@sandbox/cluster/up.sh
 
-sbom: venv ## What the two images hold, as SPDX and CycloneDX, and under which licences: build/sbom (as root; builds syft once)
+sbom: venv ## What the three images hold, as SPDX and CycloneDX, and under which licences: build/sbom (as root; builds syft once)
 	@sandbox/supply/sbom.sh
 
-release-images: venv ## Publish this commit's images to REGISTRY=HOST/PATH, signed and attested by COSIGN_KEY=FILE; FORCE=1 moves a tag: docs/supply-chain.md (as root)
-	@COSIGN_KEY="$(COSIGN_KEY)" SOURCE="$(SOURCE)" BUILDER="$(BUILDER)" FORCE="$(FORCE)" sandbox/supply/release.sh "$(REGISTRY)"
+image-sizes: venv ## The sizes of the three images by layer, as in docs/supply-chain.md (as root)
+	@sandbox/cluster/images.sh build operator hive controller
+	@.venv/bin/python -m sandbox.supply.layers "$$(sandbox/cluster/images.sh layout)" \
+	  compaction-operator="$$(sandbox/cluster/images.sh name operator)" \
+	  compaction-operator-hive="$$(sandbox/cluster/images.sh name hive)" \
+	  compaction-operator-controller="$$(sandbox/cluster/images.sh name controller)"
+
+release-images: venv ## Publish this commit's images to REGISTRY=HOST/PATH, signed and attested by COSIGN_KEY=FILE; FORCE=1 moves a tag, ARCH="amd64 arm64" is for both: docs/supply-chain.md (as root)
+	@ARCH="$(ARCH)" COSIGN_KEY="$(COSIGN_KEY)" SOURCE="$(SOURCE)" BUILDER="$(BUILDER)" FORCE="$(FORCE)" sandbox/supply/release.sh "$(REGISTRY)"
+
+test-arm64: venv ## The images for arm64: their programs are for it, and run under emulation (builds them in half an hour, as root)
+	@.venv/bin/pytest tests/soak/arm64.py -q -o timeout=0 $(ARGS)
 
 test-supply: venv ## Signing, attestations and their verification against a local registry, offline (builds cosign once)
 	@.venv/bin/pytest tests/soak/supply.py -q $(ARGS)

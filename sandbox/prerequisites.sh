@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# prerequisites.sh [python|browser]: names in one line what this machine lacks and how to get it; installs what Debian's packages give.
+# prerequisites.sh [python|browser|emulation]: names in one line what this machine lacks and how to get it; installs what Debian's packages give.
 # With `python` only what the tools, tests without a cluster and the offline commands need. With `browser` only headless Chromium.
+# With `emulation` only what runs programs for arm64 here.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/env.sh"
@@ -51,6 +52,7 @@ PACKAGES=(containerd runc containernetworking-plugins iproute2 iptables conntrac
   python3-venv python3-pip gcc libc6-dev python3-dev shellcheck)
 
 BROWSER=(chromium-headless-shell fonts-dejavu-core)
+EMULATION=(qemu-user-static arch-test)
 
 not_installed() {
   local package
@@ -69,7 +71,20 @@ install_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
 
+# NB: systemd does this where it runs, which it does not in containers.
+register_emulator() {
+  local kernel=/proc/sys/fs/binfmt_misc
+  [ -e "$kernel/register" ] || mount -t binfmt_misc binfmt_misc "$kernel"
+  [ -e "$kernel/qemu-aarch64" ] || cat /usr/lib/binfmt.d/qemu-aarch64.conf > "$kernel/register"
+}
+
 check_python
+if [ "${1:-}" = emulation ]; then
+  mapfile -t missing < <(not_installed "${EMULATION[@]}")
+  [ ${#missing[@]} = 0 ] || step "Debian packages" install_packages "${missing[@]}"
+  register_emulator
+  exit
+fi
 if [ "${1:-}" = python ]; then
   check_python_modules
   check_compiler

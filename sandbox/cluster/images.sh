@@ -1,26 +1,32 @@
 #!/usr/bin/env bash
-# images.sh build NAME...  makes images without a Docker daemon, in the cache (operator, controller, metastore-3.1.3,
+# images.sh build NAME...  makes images without a Docker daemon, in the cache (operator, hive, controller, metastore-3.1.3,
 #                          metastore-4.0.1, hdfs, s3, pause, coredns)
 # images.sh name NAME      prints the full name of this clone's image
+# images.sh run IMAGE TEXT runs a command of the shell in an image
+# images.sh layout         prints the folder that has the images in the OCI format
 # images.sh load NAME...   gives the running node those that it lacks
 # A name ends in a hash of the sources: clones, and versions of one clone, lie side by side and share their layers.
+# With ARCH=arm64 in the environment operator, hive and controller are for machines of that kind, built under emulation.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../env.sh"
 
-LAYOUT=$CACHE/images/oci
-BASE_IMAGE=localhost/debian:bookworm-slim
+# NB: a layout and a lock of its own: emulation is slow, and other builds must not wait for it.
+ARCH=${ARCH:-}
+[ "$ARCH" != "$(dpkg --print-architecture)" ] || ARCH=
+LAYOUT=$CACHE/images/oci${ARCH:+-$ARCH}
+BASE_IMAGE=localhost/debian:bookworm-slim${ARCH:+-$ARCH}
 OPERATOR_SOURCES=(operator/Dockerfile operator/entrypoint.sh operator/requirements.lock operator/kernels operator/compaction_operator sandbox/hudi/pom.xml)
 
 image_name() {
   local operator
   case $1 in
     # NB: a script that makes, loads and names it sets the name once, as sources may be edited meanwhile.
-    operator) echo "${SANDBOX_IMAGE:-localhost/compaction-operator:$(content_hash "${OPERATOR_SOURCES[@]}")}" ;;
+    operator) echo "${SANDBOX_IMAGE:-localhost/compaction-operator:$(content_hash "${OPERATOR_SOURCES[@]}")}${ARCH:+-$ARCH}" ;;
     # NB: of the same sources as the operator's.
-    controller)
+    hive | controller)
       operator=$(image_name operator)
-      echo "${operator/compaction-operator:/compaction-operator-controller:}"
+      echo "${operator/compaction-operator:/compaction-operator-$1:}"
       ;;
     metastore-*) echo "localhost/hive-${1/-/:}-$(content_hash sandbox/metastore/{Dockerfile,fetch.sh,run.sh,"pom-${1#metastore-}.xml"})" ;;
     hdfs) echo "localhost/hdfs:3.4.1-$(content_hash sandbox/hdfs/{Dockerfile,fetch.sh,pom.xml})" ;;
@@ -32,18 +38,18 @@ image_name() {
 
 # What debian:bookworm-slim is, made from Debian's packages: without perl's modules, with each package's licence, and apt keeps no caches.
 build_base() {
-  local tar=$CACHE/images/base.tar container
+  local tar=$CACHE/images/base${ARCH:+-$ARCH}.tar container
   # shellcheck disable=SC2016  # mmdebstrap sets $1 for its hook
-  nice mmdebstrap --variant=minbase --include=ca-certificates,usr-is-merged \
+  nice mmdebstrap ${ARCH:+"--architectures=$ARCH"} --variant=minbase --include=ca-certificates,usr-is-merged \
     --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-include=/usr/share/doc/*/copyright' \
     --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
     --customize-hook='echo "Dir::Cache::pkgcache \"\"; Dir::Cache::srcpkgcache \"\";" > "$1/etc/apt/apt.conf.d/no-caches"' \
     --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*' bookworm "$tar"
-  container=$("${BUILDAH[@]}" from scratch)
+  container=$("${BUILDAH[@]}" from ${ARCH:+--arch "$ARCH"} scratch)
   "${BUILDAH[@]}" add -q "$container" "$tar" /
-  "${BUILDAH[@]}" config --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
+  "${BUILDAH[@]}" config ${ARCH:+--arch "$ARCH"} --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
   "${BUILDAH[@]}" commit -q --rm "$container" "$BASE_IMAGE"
   rm "$tar"
 }
@@ -52,13 +58,14 @@ build_base() {
 bud() {
   local image=$1
   shift
-  nice "${BUILDAH[@]}" bud --layers --isolation chroot --network host --build-arg "BASE=$BASE_IMAGE" -t "$image" "$@"
+  nice "${BUILDAH[@]}" bud --layers ${ARCH:+--arch "$ARCH"} --isolation chroot --network host \
+    --build-arg "BASE=$BASE_IMAGE" -t "$image" "$@"
 }
 
 # Each `push` takes half a minute to compress the layers that the layout does not hold under their uncompressed digest.
 # So this puts the large layers there first, uncompressed.
 seed_layers() { # IMAGE
-  local digest blob work=$CACHE/images/layers
+  local digest blob work=$CACHE/images/layers${ARCH:+-$ARCH}
   for digest in $("${BUILDAH[@]}" inspect --type image --format '{{range .OCIv1.RootFS.DiffIDs}}{{.}} {{end}}' "$1"); do
     [ ! -e "$LAYOUT/blobs/sha256/${digest#sha256:}" ] || continue
     mkdir -p "$LAYOUT/blobs/sha256"
@@ -71,13 +78,16 @@ seed_layers() { # IMAGE
 }
 
 build_operator() { # IMAGE OPTION...
-  local wheels bundles options
+  local wheels bundles options dependencies=localhost/compaction-operator-dependencies:latest${ARCH:+-$ARCH}
   wheels=$(wheels_folder)
+  [ -z "$ARCH" ] || wheels=$("$SANDBOX/supply/foreign_wheels.sh" "$ARCH")
   bundles=$("$SANDBOX/hudi/fetch.sh")
   options=(-f "$ROOT/operator/Dockerfile" -v "$wheels:/wheels:ro" -v "$bundles:/bundles:ro" --build-arg BUNDLES=/bundles
     --build-arg "PIP_OPTIONS=--no-index --no-deps --find-links /wheels -r /wheels/requirements.txt" "$ROOT")
-  bud localhost/compaction-operator-dependencies:latest --target dependencies "${options[@]}"
-  seed_layers localhost/compaction-operator-dependencies:latest
+  # The speed of an emulator says nothing about the nodes.
+  [ -z "$ARCH" ] || options=(--build-arg CPU_FACTOR=1 "${options[@]}")
+  bud "$dependencies" --target dependencies "${options[@]}"
+  seed_layers "$dependencies"
   bud "$1" "${@:2}" "${options[@]}"
 }
 
@@ -91,6 +101,7 @@ build_server() { # IMAGE PACKAGE COMMAND...: of what the command puts into the f
 build_one() { # NAME IMAGE
   case $1 in
     operator) build_operator "$2" ;;
+    hive) build_operator "$2" --build-arg TABLES=hive ;;
     controller) build_operator "$2" --target controller ;;
     metastore-*) build_server "$2" metastore "$SANDBOX/metastore/fetch.sh" "${1#metastore-}" ;;
     hdfs) build_server "$2" hdfs "$SANDBOX/hdfs/fetch.sh" ;;
@@ -106,13 +117,22 @@ is_built() { grep -qsF "\"$1\"" "$LAYOUT/index.json"; }
 build() { # NAME...
   local name image
   mkdir -p "$CACHE/images"
-  exec 9> "$CACHE/images/lock"
+  exec 9> "$CACHE/images/lock${ARCH:+-$ARCH}"
   flock 9
+  [ -z "$ARCH" ] || "$SANDBOX/prerequisites.sh" emulation
   "${BUILDAH[@]}" inspect --type image "$BASE_IMAGE" > /dev/null 2>&1 || step "base image of Debian" build_base
   for name in "$@"; do
     image=$(image_name "$name")
     is_built "$image" || step "image $image" build_one "$name" "$image"
   done
+}
+
+run() { # IMAGE TEXT
+  local container
+  container=$("${BUILDAH[@]}" from "$1")
+  # shellcheck disable=SC2064  # the container's name is known now
+  trap "$(printf '%q ' "${BUILDAH[@]}") rm $container > /dev/null" EXIT
+  "${BUILDAH[@]}" run --isolation chroot "$container" -- sh -c "$2"
 }
 
 in_node() { "$CLUSTER/in-node.sh" "$@"; }
@@ -135,6 +155,8 @@ load() { # NAME...
 case ${1:-} in
   build) build "${@:2}" ;;
   name) image_name "${2:?which image}" ;;
+  run) run "${2:?which image}" "${3:?which command}" ;;
+  layout) echo "$LAYOUT" ;;
   load) load "${@:2}" ;;
-  *) fail "usage: images.sh build NAME... | name NAME | load NAME..." ;;
+  *) fail "usage: images.sh build NAME... | name NAME | run IMAGE TEXT | layout | load NAME..." ;;
 esac

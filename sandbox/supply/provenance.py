@@ -17,6 +17,7 @@ BUILDER = "https://compaction.dev/supply-chain/builder/local"
 """Who built it, unless the release's environment names its own builder."""
 INPUTS = {
     "compaction-operator": ("operator/Dockerfile", "operator/requirements.lock", "sandbox/hudi/pom.xml"),
+    "compaction-operator-hive": ("operator/Dockerfile", "operator/requirements.lock"),
     "compaction-operator-controller": ("operator/Dockerfile", "operator/requirements.lock"),
 }
 """By the image: the files that pin what it is built from."""

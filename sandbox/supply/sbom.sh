@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# sbom.sh: lists what this clone's two images hold: build/sbom/NAME.spdx.json and NAME.cyclonedx.json, and in NAME.licences.md
+# sbom.sh: lists what this clone's three images hold: build/sbom/NAME.spdx.json and NAME.cyclonedx.json, and in NAME.licences.md
 # under which licences.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/../env.sh"
 
 FOLDER=$ROOT/build/sbom
-LAYOUT=$CACHE/images/oci
+LAYOUT=$("$CLUSTER/images.sh" layout)
 syft=$("$SANDBOX/program.sh" supply/syft)/syft
 version=$(awk '$1 == "appVersion:" { print $2 }' "$ROOT/charts/compaction-operator/Chart.yaml" | tr -d '"')
-"$CLUSTER/images.sh" build operator controller
+"$CLUSTER/images.sh" build operator hive controller
 mkdir -p "$FOLDER"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -23,5 +23,6 @@ list() { # NAME IMAGE: by what the layers hold (packages of Debian, Python and M
 }
 
 step "SBOM of the operator's image" list compaction-operator "$("$CLUSTER/images.sh" name operator)"
+step "SBOM of the image without Hudi" list compaction-operator-hive "$("$CLUSTER/images.sh" name hive)"
 step "SBOM of the controller's image" list compaction-operator-controller "$("$CLUSTER/images.sh" name controller)"
 ls -s --human-readable "$FOLDER"

@@ -50,11 +50,19 @@ class Registry:
             command, env={**settings, **environment}, cwd=self.home, capture_output=True, text=True, check=False
         )
 
-    def publish(self, layout: Path, documents: Path, *, repository: str = "images/operator", **given: str) -> DONE:
-        """Publish an image as 1.0."""
+    def publish(
+        self, layout: Path, documents: Path, *, repository: str = "images/operator", tag: str = "1.0", **given: str
+    ) -> DONE:
+        """Publish an image, as 1.0 unless a tag is given."""
         given = {"COSIGN_KEY": str(self.home / "cosign.key"), **given}
         script = str(ROOT / "sandbox" / "supply" / "publish.sh")
-        return self.run(script, str(layout), f"{self.address}/{repository}", "1.0", str(documents), **given)
+        return self.run(script, str(layout), f"{self.address}/{repository}", tag, str(documents), **given)
+
+    def join(self, repository: str, **given: str) -> DONE:
+        """Join the images 1.0-amd64 and 1.0-arm64 as 1.0."""
+        given = {"COSIGN_KEY": str(self.home / "cosign.key"), **given}
+        script = str(ROOT / "sandbox" / "supply" / "index.sh")
+        return self.run(script, f"{self.address}/{repository}", "1.0", "amd64", "arm64", **given)
 
     def verify(self, image: str, *, verb: str = "verify", key: str = "cosign.pub", **options: str) -> DONE:
         """Verify an image as users do."""
@@ -95,10 +103,10 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 
 @pytest.fixture
-def image(tmp_path: Path) -> Callable[[str], Path]:
-    """Make a tiny image that has a label; return its OCI layout."""
+def image(tmp_path: Path) -> Callable[..., Path]:
+    """Make a tiny image that has a label, for a kind of machine; return its OCI layout."""
 
-    def make(label: str) -> Path:
+    def make(label: str, architecture: str = "amd64") -> Path:
         layout = tmp_path / label
         (layout / "blobs" / "sha256").mkdir(parents=True)
 
@@ -117,7 +125,7 @@ def image(tmp_path: Path) -> Callable[[str], Path]:
         layer = put(b"\0" * 1024, "layer.v1.tar")
         roots = {"type": "layers", "diff_ids": [layer["digest"]]}
         labels = {"Labels": {"label": label}}
-        config = put_json({"architecture": "amd64", "os": "linux", "config": labels, "rootfs": roots}, "config.v1")
+        config = put_json({"architecture": architecture, "os": "linux", "config": labels, "rootfs": roots}, "config.v1")
         type_ = "application/vnd.oci.image.manifest.v1+json"
         manifest = put_json(
             {"schemaVersion": 2, "mediaType": type_, "config": config, "layers": [layer]}, "manifest.v1"
@@ -155,7 +163,7 @@ def documents(tmp_path: Path) -> Path:
 
 
 def test_what_is_published_is_signed_and_attested(
-    registry: Registry, image: Callable[[str], Path], documents: Path
+    registry: Registry, image: Callable[..., Path], documents: Path
 ) -> None:
     """By its digest, under the key of the release; the tag leads to it."""
     done = registry.publish(image("good"), documents)
@@ -179,7 +187,7 @@ def test_what_is_published_is_signed_and_attested(
 
 
 def test_the_commands_of_the_page_verify_it(
-    registry: Registry, image: Callable[[str], Path], documents: Path, tmp_path: Path
+    registry: Registry, image: Callable[..., Path], documents: Path, tmp_path: Path
 ) -> None:
     """Each of them, as it is written there, with this image."""
     published = registry.publish(image("paged"), documents, repository="images/paged").stdout.strip()
@@ -194,7 +202,7 @@ def test_the_commands_of_the_page_verify_it(
 
 @pytest.mark.parametrize("verb", ["verify", "verify-attestation"])
 def test_another_key_or_another_image_does_not_pass(
-    registry: Registry, image: Callable[[str], Path], documents: Path, verb: str
+    registry: Registry, image: Callable[..., Path], documents: Path, verb: str
 ) -> None:
     published = registry.publish(image("mine"), documents, repository=f"images/{verb}").stdout.strip()
     options = {} if verb == "verify" else {"type": "slsaprovenance1"}
@@ -207,7 +215,7 @@ def test_another_key_or_another_image_does_not_pass(
 
 
 def test_the_attestations_of_another_image_do_not_pass(
-    registry: Registry, image: Callable[[str], Path], documents: Path
+    registry: Registry, image: Callable[..., Path], documents: Path
 ) -> None:
     """One who may write to the registry can put them beside any image: they name the digest that they are about."""
     published = registry.publish(image("original"), documents, repository="images/moved").stdout.strip()
@@ -234,7 +242,7 @@ def test_the_attestations_of_another_image_do_not_pass(
 )
 def test_without_a_key_or_a_document_nothing_is_pushed(
     registry: Registry,
-    image: Callable[[str], Path],
+    image: Callable[..., Path],
     documents: Path,
     *,
     given: dict[str, str],
@@ -250,7 +258,7 @@ def test_without_a_key_or_a_document_nothing_is_pushed(
 
 
 def test_a_tag_that_is_taken_is_not_moved_unless_forced(
-    registry: Registry, image: Callable[[str], Path], documents: Path
+    registry: Registry, image: Callable[..., Path], documents: Path
 ) -> None:
     """Nodes that take the tag would run another image under the version that was tested."""
     first = registry.publish(image("first"), documents, repository="images/taken").stdout.strip()
@@ -264,7 +272,7 @@ def test_a_tag_that_is_taken_is_not_moved_unless_forced(
     assert registry.run(registry.crane, "digest", f"{repository}:1.0").stdout.strip() == forced.partition("@")[2]
 
 
-def test_a_release_can_be_repeated(registry: Registry, image: Callable[[str], Path], documents: Path) -> None:
+def test_a_release_can_be_repeated(registry: Registry, image: Callable[..., Path], documents: Path) -> None:
     """A later step may have failed: the tag leads to this very image."""
     layout = image("same")
     first, again = (registry.publish(layout, documents, repository="images/same") for _ in range(2))
@@ -310,7 +318,7 @@ def silent(registry: Registry) -> Iterator[Registry]:
 
 
 def test_a_tag_that_the_registry_does_not_speak_of_is_not_set(
-    registry: Registry, silent: Registry, image: Callable[[str], Path], documents: Path
+    registry: Registry, silent: Registry, image: Callable[..., Path], documents: Path
 ) -> None:
     """An unknown answer is no no."""
     layout = image("there")
@@ -320,9 +328,43 @@ def test_a_tag_that_the_registry_does_not_speak_of_is_not_set(
     assert "does not say whether" in refused.stderr
 
 
-def test_what_cannot_be_attested_gets_no_tag(registry: Registry, image: Callable[[str], Path], documents: Path) -> None:
+def test_what_cannot_be_attested_gets_no_tag(registry: Registry, image: Callable[..., Path], documents: Path) -> None:
     """A tag must not lead to an image that lacks a part."""
     documents.with_name("operator.cyclonedx.json").write_text("no JSON")
     done = registry.publish(image("half"), documents, repository="images/half")
     assert (done.returncode != 0, done.stdout) == (True, "")
     assert "1.0" not in registry.tags("images/half")
+
+
+def test_one_name_leads_each_machine_to_its_image(
+    registry: Registry, image: Callable[..., Path], documents: Path
+) -> None:
+    """The index is signed itself, and the images that it leads to are those that were published and attested."""
+    own = {}
+    for arch in "amd64", "arm64":
+        done = registry.publish(image(arch, arch), documents, repository="images/both", tag=f"1.0-{arch}")
+        own[arch] = done.stdout.strip().partition("@")[2]
+    joined = registry.join("images/both")
+    assert joined.returncode == 0, joined.stderr
+    repository, _, digest = joined.stdout.strip().partition("@")
+    assert registry.run(registry.crane, "digest", f"{repository}:1.0").stdout.strip() == digest
+    assert registry.verify(f"{repository}@{digest}").returncode == 0
+    index = json.loads(registry.run(registry.crane, "manifest", f"{repository}:1.0").stdout)
+    assert {one["platform"]["architecture"]: one["digest"] for one in index["manifests"]} == own
+    for arch, one in own.items():
+        led = registry.run(registry.crane, "digest", "--platform", f"linux/{arch}", f"{repository}:1.0")
+        assert led.stdout.strip() == one
+    again = registry.join("images/both")
+    assert (again.returncode, again.stdout) == (0, joined.stdout)
+
+
+def test_an_image_that_is_not_signed_or_not_there_is_not_joined(
+    registry: Registry, image: Callable[..., Path], documents: Path
+) -> None:
+    registry.publish(image("signed"), documents, repository="images/part", tag="1.0-amd64")
+    refused = registry.join("images/part")
+    assert (refused.returncode, "1.0-arm64 is not in the registry" in refused.stderr) == (1, True)
+    registry.run(registry.crane, "push", str(image("foreign", "arm64")), f"{registry.address}/images/part:1.0-arm64")
+    refused = registry.join("images/part")
+    assert (refused.returncode, "1.0-arm64 is not signed by this key" in refused.stderr) == (1, True)
+    assert "1.0" not in registry.tags("images/part")
