@@ -5,8 +5,8 @@ once (`bench/instant.py`), so what is measured is the controller and the API ser
 different tables, with no limit in effect and with the default `maxConcurrentJobs` of 10, from the first Job to the last
 end. CPU: with the default limit and so many compactions that wait, the controller's CPU time for each of the next ones
 that end. Requests: how many of the controller's requests the API server's audit log has for each of these compactions,
-from the controller's start to the last end. The result is `bench/out/controller.json`; the exit code is 1 when a target
-is missed.
+from the controller's start to the last end. The result is in `bench/out/controller.json` under `rates`; the exit code
+is 1 when a target is missed.
 """
 
 import argparse
@@ -32,11 +32,11 @@ from sandbox.plane.install import CONTROLLER_ACCOUNT, NAMESPACE, SYSTEM_NAMESPAC
 from sandbox.plane.mirror import Mirror, Raw
 from sandbox.plane.processes import Launch, PythonProcess, inherited
 
+from bench.controller_result import RESULT, record
 from bench.instant import Drivers, controller
 from compaction_operator.api import compaction as api
 from compaction_operator.api.model import GROUP, VERSION
 
-RESULT = Path(__file__).parent / "out" / "controller.json"
 TARGETS = {"jobs_per_minute": 1000.0, "jobs_per_minute_capped": 600.0, "cpu_growth": 1.25, "requests_each": 12.0}
 """`cpu_growth`: CPU for each compaction at the longest queue, against the shortest."""
 ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}"
@@ -243,9 +243,7 @@ def main() -> int:
         found = measured(bench, options.lengths, jobs=options.jobs)
     missed = misses(found)
     machine = {"cores": os.cpu_count(), "python": platform.python_version()}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    result = {"targets": TARGETS, "machine": machine, "measured": found, "missed": missed}
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    record(options.out, "rates", {"targets": TARGETS, "machine": machine, "measured": found, "missed": missed})
     print(f"bench-controller: {'; '.join(missed) or 'ok'}")
     return 1 if missed else 0
 

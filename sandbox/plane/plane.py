@@ -118,6 +118,10 @@ class Plane:
         self._admins.append(MetastoreAdmin(self.metastore.settings(), user=user))
         return self._admins[-1]
 
+    def client(self) -> kubernetes.client.ApiClient:
+        """Return an API client with the administrator's rights."""
+        return self._control.client()
+
     def restart_metastore(self) -> None:
         """Start the metastore again after `metastore.kill()`, on the same port with the same data."""
         self.metastore.start()
