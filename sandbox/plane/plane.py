@@ -120,7 +120,7 @@ class Plane:
 
     def client(self) -> kubernetes.client.ApiClient:
         """Return an API client with the administrator's rights."""
-        return self._control.client()
+        return self.control.client()
 
     def restart_metastore(self) -> None:
         """Start the metastore again after `metastore.kill()`, on the same port with the same data."""

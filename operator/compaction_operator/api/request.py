@@ -2,15 +2,17 @@
 
 import hashlib
 import re
+from contextlib import suppress
 from enum import StrEnum
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
 from compaction_operator import logs
 from compaction_operator.api.compaction import KIND, CleanupOptions, CompactionType, Format, SparkOptions, TableRef
 from compaction_operator.api.config import SparkProfile, Warehouse
 from compaction_operator.api.hudi import HudiOptions, HudiStatus
-from compaction_operator.api.model import Model
+from compaction_operator.api.model import Model, ReadModel
 from compaction_operator.logs import LogFormat
 
 REQUEST_VARIABLE = "COMPACTION_REQUEST"
@@ -174,8 +176,20 @@ StageTimes = tuple[int, int, int]
 """When a stage first began and last ended, in milliseconds since 1970, and how many of these it took."""
 
 
-class DriverResult(Model):
-    """How the driver ended. It is the pod's termination message.
+_STAGE_TIMES: TypeAdapter[StageTimes] = TypeAdapter(StageTimes)
+
+
+def _known_times(stages: Any) -> dict[str, StageTimes]:
+    """Return the stages that have such times: an unknown form of them must not hide how the driver ended."""
+    found = {}
+    for name, times in stages.items() if isinstance(stages, dict) else ():
+        with suppress(ValidationError):
+            found[name] = _STAGE_TIMES.validate_python(times)
+    return found
+
+
+class DriverResult(ReadModel):
+    """How the driver ended. It is the pod's termination message, and the driver's image may be newer or older.
 
     `apart` says why it did not merge all deltas of a partition of a Hive table, if it did not. `stages` are those of a
     driver of a Hive table.
@@ -185,13 +199,18 @@ class DriverResult(Model):
     message: str
     apart: str | None = None
     hudi: HudiStatus | None = None
-    stages: dict[str, StageTimes] = Field(default_factory=dict)
+    stages: Annotated[dict[str, StageTimes], BeforeValidator(_known_times)] = Field(default_factory=dict)
 
     def shortened(self) -> "DriverResult":
         """Return the result shortened to fit a termination message. If the kubelet truncates it, the JSON is broken."""
         most = TERMINATION_MESSAGE_BYTES // 4
-        short = {"message": self.message[:most], "apart": self.apart and self.apart[: most // 2]}
+        short = {"message": _beginning(self.message, most), "apart": self.apart and _beginning(self.apart, most // 2)}
         return self.model_copy(update={**short, "hudi": self.hudi and self.hudi.shortened()})
+
+
+def _beginning(text: str, most: int) -> str:
+    """Return as many whole characters as fit in so many bytes of UTF-8."""
+    return text.encode()[:most].decode(errors="ignore")
 
 
 AGENT_PREFIX = "compaction-operator/"

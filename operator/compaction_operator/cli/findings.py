@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from compaction_operator.api.model import Model
+from compaction_operator.api.model import ReadModel
 
 
 class Level(StrEnum):
@@ -13,6 +13,11 @@ class Level(StrEnum):
     INFO = "info"
     WARNING = "warning"
     FAILED = "failed"
+
+    @classmethod
+    def _missing_(cls, _value: object) -> "Level":
+        """Return WARNING for a level of a controller that is newer than this command line."""
+        return cls.WARNING
 
 
 class Subject(StrEnum):
@@ -25,7 +30,7 @@ class Subject(StrEnum):
     NAMESPACE = "namespace"
 
 
-class Finding(Model):
+class Finding(ReadModel):
     """The end of one check; `change` says what to do, and is empty where nothing is to be done.
 
     `warehouse` is empty for what concerns all of them.

@@ -94,6 +94,25 @@ def test_a_long_result_fits_into_a_termination_message() -> None:
     assert (few.pending, few.nothing_planned) == (("20261101120000000",), None)
 
 
+def test_a_long_result_in_another_script_fits_too() -> None:
+    """A character may take four bytes."""
+    short = DriverResult(
+        reason=Reason.ATTEMPTS_EXHAUSTED, message="x" + "\U0001d11e" * 5000, apart="ü" * 5000
+    ).shortened()
+    assert len(short.model_dump_json(by_alias=True).encode()) < TERMINATION_MESSAGE_BYTES
+    assert (short.message, short.apart) == ("x" + "\U0001d11e" * 255, "ü" * 256)
+
+
+@pytest.mark.parametrize("stages", ['{"plan": null, "merge": [1, 2, 3]}', '{"plan": [1.5, 2, 3], "merge": [1, 2, 3]}'])
+def test_a_driver_of_another_release_still_says_how_it_ended(stages: str) -> None:
+    """Else what is waited for counts as a failure."""
+    said = f'{{"reason": "MetastoreUnavailable", "message": "m", "later": {{"a": 1}}, "stages": {stages}}}'
+    assert DriverResult.model_validate_json(said) == DriverResult(
+        reason=Reason.METASTORE_UNAVAILABLE, message="m", stages={"merge": (1, 2, 3)}
+    )
+    assert not DriverResult.model_validate_json('{"reason": "Compacted", "message": "", "stages": 7}').stages
+
+
 def test_what_was_done_in_a_sentence() -> None:
     done = HudiStatus(
         instant="20261101120000000", action="logcompaction", state="Completed",

@@ -601,6 +601,13 @@ def test_from_elsewhere_it_runs_in_the_controllers_pod(tmp_path: Path, monkeypat
     ]
 
 
+def test_a_newer_controller_may_find_what_is_not_known_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = {"subject": "storage", "level": "grave", "message": "no", "change": "so", "later": 1}
+    fake_kubectl(tmp_path, f"echo '{json.dumps([finding])}'", code=1)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert "0 failed, 1 warning, 0 info, 0 ok" in verb("doctor").stdout
+
+
 def test_what_kubectl_says_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_kubectl(tmp_path, "echo 'deployments.apps is forbidden' >&2", code=1)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
