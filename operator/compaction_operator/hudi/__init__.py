@@ -11,7 +11,7 @@ from compaction_operator.hudi.files import Commits, LogSizes, SliceSizes, commit
 from compaction_operator.hudi.instants import Action, Instant, State, Todo, decide, is_own, late, stale
 from compaction_operator.hudi.log_blocks import Block, LogFile
 from compaction_operator.hudi.merging import keeps_deletes, merges_partial_records
-from compaction_operator.hudi.options import require_fitting_type, threshold, write_options
+from compaction_operator.hudi.options import lock_provider, require_fitting_type, threshold, write_options
 from compaction_operator.hudi.plans import Cleaned, FileGroup, Operation, Plan, Written
 from compaction_operator.hudi.properties import BUNDLES, HudiTable, bundle_for, read_table
 
@@ -44,6 +44,7 @@ __all__ = [
     "keeps_deletes",
     "late",
     "lies_in",
+    "lock_provider",
     "merges_partial_records",
     "read_table",
     "require_fitting_type",

@@ -131,9 +131,9 @@ def write_options(
     return {**given, **fixed}
 
 
-def locks(options: Mapping[str, str]) -> bool:
-    """Whether a client with such `write_options` takes the lock of LOCK_PROVIDER."""
-    return options[CONCURRENCY_MODE] != SINGLE_WRITER
+def lock_provider(options: Mapping[str, str]) -> str | None:
+    """Return the lock provider of a client with such `write_options`, None if it takes no lock."""
+    return None if options[CONCURRENCY_MODE] == SINGLE_WRITER else options[LOCK_PROVIDER]
 
 
 def require_fitting_type(type_: CompactionType, own: HudiOptions, *, partitions: Sequence[str]) -> None:

@@ -32,7 +32,7 @@ OPTIONS = {
 def client_of(hudi: HudiSession, table: SmallTable, locks: dict[str, str]) -> AbstractContextManager[HudiClient]:
     found = read_table(open_storage(str(table.location)), str(table.location))
     options = write_options(found, warehouse=locks, own=HudiOptions(options=OPTIONS), partitions=())
-    return HudiClient.open(hudi.spark, found, options, bundle=hudi.version)
+    return HudiClient.open(hudi.spark, found, options, bundle=hudi.version, lock_provider=None)
 
 
 def test_a_job_that_does_not_get_the_lock_plans_nothing_and_may_try_again(

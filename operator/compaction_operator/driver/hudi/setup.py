@@ -23,6 +23,7 @@ from compaction_operator.hudi import (
     bundle_for,
     keeps_deletes,
     lies_in,
+    lock_provider,
     merges_partial_records,
     read_table,
     require_fitting_type,
@@ -119,7 +120,7 @@ def compact(
 ) -> DriverResult:
     """Compact the table under its lease, with a Spark session that has the bundle; raises JobError or HudiError."""
     log.info("%s %s: version %d, Hudi %s", request.type, job.table.location, job.table.table_version, job.bundle)
-    with lease() as held, session() as spark, HudiClient.open(spark, job.table, job.options, bundle=job.bundle) as hudi:
+    with lease() as held, session() as spark, _opened(job, spark) as hudi:
         _require_same_clock(hudi.clock_skew(), job.table.location)
         if request.partitions:
             _require_partitions(request.partitions, hudi.partitions(), job.table.location)
@@ -128,6 +129,11 @@ def compact(
         with hudi.metadata_table() as metadata, hudi.locked():
             # NB: the metadata table has one writer at a time: the holder of the data table's lock.
             return _flow(job, request, metadata, held, report).run()
+
+
+def _opened(job: HudiJob, spark: Any) -> HudiClient:
+    lock = lock_provider(job.options)
+    return HudiClient.open(spark, job.table, job.options, bundle=job.bundle, lock_provider=lock)
 
 
 def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: HeldLease, report: Report) -> HudiCompaction:

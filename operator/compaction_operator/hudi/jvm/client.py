@@ -10,7 +10,6 @@ from compaction_operator.hudi.jvm.java import hudi_errors, items, java_map
 from compaction_operator.hudi.jvm.planner import Planner
 from compaction_operator.hudi.jvm.probe import require_all_calls, require_lock_provider
 from compaction_operator.hudi.jvm.writes import Writes
-from compaction_operator.hudi.options import LOCK_PROVIDER, locks
 from compaction_operator.hudi.properties import HudiTable
 
 
@@ -18,16 +17,19 @@ class HudiClient(Planner, Cleaning, Writes, FileGroups):
     """A write client of one table, or of its metadata table. Every method raises HudiError."""
 
     @classmethod
-    def open(cls, spark: Any, table: HudiTable, options: Mapping[str, str], *, bundle: str) -> Self:
+    def open(
+        cls, spark: Any, table: HudiTable, options: Mapping[str, str], *, bundle: str, lock_provider: str | None
+    ) -> Self:
         """Return a client of a table with the options of `write_options`, on a Spark session that has the bundle.
 
-        Raises UnsupportedVersionError if the bundle lacks anything that may be called later, and NoLockProviderError
-        if the session lacks the lock provider.
+        `lock_provider` is the class that Hudi will load for its lock, None if it takes none. Raises
+        UnsupportedVersionError if the bundle lacks anything that may be called later, and NoLockProviderError if the
+        session lacks the lock provider.
         """
         jvm = spark._jvm
         require_all_calls(jvm, bundle)
-        if locks(options):
-            require_lock_provider(jvm, options[LOCK_PROVIDER])
+        if lock_provider:
+            require_lock_provider(jvm, lock_provider)
         with hudi_errors(f"opening {table.location}"):
             scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(java_map(jvm, options))
             create = jvm.org.apache.hudi.HoodieCLIUtils.createHoodieWriteClient

@@ -9,7 +9,6 @@ from typing import Any
 
 from compaction_operator.hudi.errors import NoLockProviderError, UnsupportedVersionError
 from compaction_operator.hudi.jvm.java import hudi_errors
-from compaction_operator.hudi.options import LOCK_PROVIDER
 from compaction_operator.hudi.properties import line_of
 
 NEW = "new"
@@ -156,8 +155,8 @@ def require_lock_provider(jvm: Any, provider: str) -> None:
         missing = next((name for name in needed if _members(jvm, loader, name) is None), None)
     if missing:
         raise NoLockProviderError(
-            f"hudi.options[{LOCK_PROVIDER}]: the driver has no {missing}, which {provider} needs: use a provider of "
-            "Hudi's Spark bundle here and in the table's writers, such as ZookeeperBasedLockProvider"
+            f"hudi.options[hoodie.write.lock.provider]: the driver has no {missing}, which {provider} needs: "
+            "use a provider of Hudi's Spark bundle here and in the table's writers, such as ZookeeperBasedLockProvider"
         )
 
 
