@@ -17,7 +17,8 @@ LARGEST = 2**63 - 1
 class Progress(ReadModel):
     """Progress of a whole compaction. Bytes count input files and advance within a partition.
 
-    `execution` says where the current batch is merged, and why; None for a Hudi table.
+    `execution` says where the current batch is merged, and why; None for a Hudi table. `seconds_left` is an estimate
+    while it works; None as long as too little is done to tell.
     """
 
     partitions_done: int = Field(default=0, ge=0, le=LARGEST)
@@ -25,6 +26,7 @@ class Progress(ReadModel):
     bytes_done: int = Field(default=0, ge=0, le=LARGEST)
     bytes_total: int = Field(default=0, ge=0, le=LARGEST)
     execution: Message | None = None
+    seconds_left: int | None = Field(default=None, ge=0, le=LARGEST)
 
     @property
     def percent(self) -> int:
@@ -41,12 +43,26 @@ class Progress(ReadModel):
 
     def __str__(self) -> str:
         partitions = f"{self.partitions_done}/{self.partitions_total} partitions"
-        return f"{partitions}, {self.percent}%" if self.partitions_total else partitions
+        percent = f"{self.percent}%" if self.partitions_total else ""
+        left = "" if self.seconds_left is None else f"about {_minutes(self.seconds_left)} left"
+        return ", ".join(filter(None, (partitions, percent, left)))
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of Progress alone, without those of a subclass."""
         return {name: getattr(self, name) for name in Progress.model_fields}
 
+    def stopped(self) -> "Progress":
+        """Return the same progress without an estimate, as nothing works on it any more."""
+        return Progress(**self.fields() | {"seconds_left": None})
+
     def completed(self) -> "Progress":
         """Return the same progress as completed."""
-        return Progress(**self.fields() | {"partitions_done": self.partitions_total, "bytes_done": self.bytes_total})
+        everything = {"partitions_done": self.partitions_total, "bytes_done": self.bytes_total}
+        return Progress(**self.stopped().fields() | everything)
+
+
+def _minutes(seconds: int) -> str:
+    """Return a duration as people say it, rounded up: `4 min`, `2 h 10 min`."""
+    minutes = max(1, -(-seconds // 60))
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min" if hours else f"{minutes} min"

@@ -13,6 +13,9 @@ log = logging.getLogger(__name__)
 PAUSE_SECONDS = 10.0
 """The minimum time between two reports, unless the caller requests one at once."""
 
+TELLING_SECONDS, TELLING_SHARE = 10.0, 0.05
+"""How long the work must have gone on, and which share of it must be done, before its pace says how much is left."""
+
 
 class Report(Protocol):
     """Receiver of a driver's progress. It decides itself how often to publish it."""
@@ -20,6 +23,24 @@ class Report(Protocol):
     def update(self, progress: Progress, *, at_once: bool = False) -> None:
         """Accept the current progress; `at_once` marks the end of a batch."""
         ...
+
+
+def seconds_left(progress: Progress, *, elapsed: float) -> int | None:
+    """Return how long the rest takes at the pace of the `elapsed` seconds so far; None if that cannot be told.
+
+    The pace is that of the bytes. Once all are merged, what is left is to publish, about which they say nothing.
+    """
+    done, total = progress.bytes_done, progress.bytes_total
+    if elapsed < TELLING_SECONDS or done < TELLING_SHARE * total or done >= total:
+        return None
+    return round(elapsed * (total - done) / done)
+
+
+def next_step(progress: Progress) -> str:
+    """Return what a driver does next with its partitions, in a word."""
+    if progress.partitions_done >= progress.partitions_total:
+        return "the end"
+    return "merge" if progress.bytes_done < progress.bytes_total or not progress.bytes_total else "publish"
 
 
 class Meter:
@@ -95,6 +116,7 @@ class ProgressReporter:
         self._newest: Progress | None = None
         self._execution: str | None = None
         self._reported: Progress | None = None
+        self._began: float | None = None
         self._due = ticks()
         self._waiting = False
 
@@ -105,6 +127,8 @@ class ProgressReporter:
         """
         with self._lock:
             self._newest = progress.model_copy(update={"execution": self._execution})
+            if self._began is None and progress.bytes_total:
+                self._began = self._ticks()
             if at_once:
                 self._due = self._ticks()
             self._report_when_due()
@@ -130,9 +154,12 @@ class ProgressReporter:
             self._later(left, self._wake)
 
     def _report(self, progress: Progress) -> None:
-        self._reported, self._due = progress, self._ticks() + PAUSE_SECONDS
-        log.info("progress: %s (%d of %d bytes)", progress, progress.bytes_done, progress.bytes_total)
+        now = self._ticks()
+        self._reported, self._due = progress, now + PAUSE_SECONDS
+        elapsed = 0.0 if self._began is None else now - self._began
+        told = progress.model_copy(update={"seconds_left": seconds_left(progress, elapsed=elapsed)})
+        log.info("progress: %s (%d of %d bytes); next: %s", told, told.bytes_done, told.bytes_total, next_step(told))
         try:
-            self._annotate(progress.model_dump_json(by_alias=True, exclude_none=True))
+            self._annotate(told.model_dump_json(by_alias=True, exclude_none=True))
         except Exception as error:
             log.debug("progress not annotated: %s", error)

@@ -24,6 +24,16 @@ def test_in_few_words(partitions: int, of: int, merged: int, of_bytes: int, text
     assert str(progress) == text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "1 min"), (60, "1 min"), (61, "2 min"), (3600, "1 h 0 min"), (7750, "2 h 10 min")]
+)
+def test_what_is_left_in_few_words(seconds: int, text: str) -> None:
+    progress = Progress(partitions_done=3, partitions_total=12, bytes_done=459, bytes_total=1000, seconds_left=seconds)
+    assert str(progress) == f"3/12 partitions, 45%, about {text} left"
+    assert str(progress.stopped()) == "3/12 partitions, 45%"
+    assert str(progress.completed()) == "12/12 partitions, 100%"
+
+
 def test_a_status_shows_the_numbers_of_a_moment() -> None:
     """Its moment and its words do not make it news."""
     progress = Progress(partitions_done=3, partitions_total=12, bytes_done=459, bytes_total=1000)

@@ -620,9 +620,9 @@ def test_back_off_doubles_up_to_a_cap(failed: int, pause: int) -> None:
     assert decision.requeue_after == pause
 
 
-@pytest.mark.parametrize(("attempt", "pause"), [(1, 10), (2, 20), (4, 80), (9, 120)])
+@pytest.mark.parametrize(("attempt", "pause"), [(1, 10), (2, 20), (4, 80), (9, 120), (10_000, 120)])
 def test_a_job_that_a_user_deleted_is_followed_by_another_that_does_not_count(attempt: int, pause: int) -> None:
-    """It is unknown whether its driver finished the work. The next attempt finds out at little cost."""
+    """It is unknown whether its driver finished the work. The next attempt finds out at little cost, without a limit."""
     decision = step({**RUNNING, "attempt": attempt}, CompactionObservation(job=None, end=end(), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", "JobGone", "Waiting")
     assert [(event.reason, event.type) for event in decision.events] == [("JobGone", "Warning")]
@@ -838,6 +838,17 @@ def test_failure_keeps_the_last_progress() -> None:
     status = {**BACKING_OFF, "progress": SHOWN}
     again = step(status, CompactionObservation(verdict=OK), now=NOON + timedelta(seconds=10))
     assert (again.status.attempt, again.status.progress) == (2, None)
+
+
+@pytest.mark.parametrize("reported", [None, progress(3, bytes_done=456).model_copy(update={"seconds_left": 60})])
+def test_an_attempt_that_has_ended_has_no_time_left(reported: Progress | None) -> None:
+    """Neither by what its driver reported at last, nor by what was shown."""
+    shown = {**SHOWN, "secondsLeft": 60, "summary": "11/12 partitions, 99%, about 1 min left"}
+    found = End(DriverEnd(None, "killed", reported), ())
+    failed = CompactionObservation(job=view(JobState.FAILED), end=found, attempt_ended=True)
+    status = step({**RUNNING, "progress": shown}, failed).status.progress
+    assert status is not None
+    assert (status.seconds_left, "left" in status.summary) == (None, False)
 
 
 QUEUED = Preflight(Reason.IN_COMPACTION_QUEUE, "entry 5 of default.t is initiated")

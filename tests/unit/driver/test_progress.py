@@ -12,7 +12,7 @@ import pytest
 
 from compaction_operator.api.progress import Progress
 from compaction_operator.driver.kube import OwnPod
-from compaction_operator.driver.progress import PAUSE_SECONDS, ProgressReporter
+from compaction_operator.driver.progress import PAUSE_SECONDS, ProgressReporter, next_step, seconds_left
 
 LOGGER = "compaction_operator"
 """Messages of other libraries, as of a JVM that ends, are none of these tests."""
@@ -107,7 +107,46 @@ def test_what_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         watch.reporter.update(progress(3, bytes_done=456))
     assert watch.said == ['{"partitionsDone":3,"partitionsTotal":12,"bytesDone":456,"bytesTotal":1000}']
-    assert caplog.messages == ["progress: 3/12 partitions, 45% (456 of 1000 bytes)"]
+    assert caplog.messages == ["progress: 3/12 partitions, 45% (456 of 1000 bytes); next: merge"]
+
+
+@pytest.mark.parametrize(
+    ("done", "of", "elapsed", "left"),
+    [
+        (250, 1000, 60.0, 180),
+        (50, 1000, 10.0, 190),
+        (49, 1000, 600.0, None),  # too little is done
+        (500, 1000, 9.9, None),  # too early
+        (1000, 1000, 60.0, None),  # what is left is to publish
+        (2000, 1000, 60.0, None),
+        (0, 0, 60.0, None),
+    ],
+)
+def test_the_pace_of_the_bytes_says_how_long_the_rest_takes(
+    done: int, of: int, elapsed: float, left: int | None
+) -> None:
+    assert seconds_left(Progress(partitions_total=1, bytes_done=done, bytes_total=of), elapsed=elapsed) == left
+
+
+@pytest.mark.parametrize(
+    ("partitions", "done", "of", "step"),
+    [(0, 0, 0, "merge"), (3, 999, 1000, "merge"), (3, 1000, 1000, "publish"), (12, 1000, 1000, "the end")],
+)
+def test_the_next_step(partitions: int, done: int, of: int, step: str) -> None:
+    told = Progress(partitions_done=partitions, partitions_total=12, bytes_done=done, bytes_total=of)
+    assert next_step(told) == step
+
+
+def test_the_pace_counts_from_when_there_is_work() -> None:
+    """A driver may wait for a lock for minutes before. What is left is no news by itself."""
+    watch = Watch()
+    watch.reporter.update(Progress(partitions_total=12))
+    watch.pass_time(600)
+    watch.reporter.update(progress(0))
+    watch.pass_time(20)
+    watch.reporter.update(progress(0, bytes_done=250))
+    watch.pass_time(600)
+    assert [json.loads(said).get("secondsLeft") for said in watch.said] == [None, None, 60]
 
 
 def test_where_the_work_is_done_comes_with_all_further_progress() -> None:

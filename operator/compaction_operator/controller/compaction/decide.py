@@ -408,8 +408,9 @@ class _CompactionStep(Draft[TableCompactionStatus]):
             self.update(progress=ProgressStatus.of(progress, at=rfc3339(self.now)))
 
     def _judge(self, end: End) -> CompactionDecision:
-        if end.driver.progress is not None:
-            self._show(end.driver.progress)
+        last = end.driver.progress or self.status.progress
+        if last is not None:
+            self._show(last.stopped())
         self._record(end)
         failure = self._failure(end)
         if failure is None:
