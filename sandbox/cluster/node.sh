@@ -63,7 +63,7 @@ start_etcd() {
     --initial-cluster sandbox=http://127.0.0.1:2380
 }
 
-# The audit log has each request of a pod's service account: a test limits the roles to exactly the verbs in use.
+# The audit log has each request of a pod's service account, to see which rights it uses. No test reads it.
 write_audit_policy() {
   cat > "$STATE/audit.yaml" <<-'YAML'
 	apiVersion: audit.k8s.io/v1

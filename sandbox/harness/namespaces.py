@@ -21,10 +21,10 @@ WAREHOUSE_MOUNT = {"name": "warehouse", "mountPath": MOUNT}
 def prepare(cluster: Cluster, settings: Settings) -> None:
     """Make the namespaces with their claims on the warehouse, and on a cluster of the user's own the metastore."""
     if settings.sandbox:
-        for namespace in (settings.system_namespace, settings.namespace):
-            running_sandbox().claim_warehouse(namespace, settings.storage)
+        for name in (settings.system_namespace, settings.namespace):
+            running_sandbox().claim_warehouse(name, settings.storage)
         return
-    cluster.apply(_namespace(settings.namespace))
+    cluster.apply(namespace(settings.namespace))
     if cluster.get("persistentvolumeclaim", CLAIM, namespace=settings.namespace) is None:
         cluster.apply(_claim(settings))
     cluster.apply(_metastore(settings), _metastore_service(settings))
@@ -33,7 +33,8 @@ def prepare(cluster: Cluster, settings: Settings) -> None:
     )
 
 
-def _namespace(name: str) -> dict[str, Any]:
+def namespace(name: str) -> dict[str, Any]:
+    """Return a namespace that takes only pods under the restricted Pod Security Standard."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 

@@ -11,6 +11,7 @@ import kubernetes
 import yaml
 
 from sandbox.harness.chart import CHART, RELEASE
+from sandbox.harness.namespaces import namespace
 from sandbox.harness.settings import WAREHOUSE
 from sandbox.harness.wait import wait_until
 from sandbox.plane.control import ControlPlane, binaries
@@ -38,7 +39,7 @@ class Installed:
 def install(plane: ControlPlane, *, warehouse: Mapping[str, Any], folder: Path, values: Mapping[str, Any]) -> Installed:
     """Install the chart for one warehouse, `main`; `values` are more of the chart's, as they are written in YAML."""
     objects = _rendered(_values(warehouse, values))
-    plane.create(_namespace(SYSTEM_NAMESPACE), _namespace(NAMESPACE))
+    plane.create(namespace(SYSTEM_NAMESPACE), namespace(NAMESPACE))
     plane.create(*(one for one in objects if one["kind"] not in NOT_RUN_HERE))
     (configuration,) = (one for one in objects if one["kind"] == "ConfigMap")
     config = folder / "config.yaml"
@@ -87,10 +88,6 @@ def _controller_environment(objects: Sequence[Mapping[str, Any]]) -> dict[str, s
     (deployment,) = (one for one in objects if one["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     return {variable["name"]: variable["value"] for variable in container.get("env", ())}
-
-
-def _namespace(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def _secrets(plane: ControlPlane, namespace: str, account: str, folder: Path) -> Path:

@@ -8,6 +8,7 @@ import pytest
 from sandbox.harness import expected
 from sandbox.harness.cluster import CommandError
 from sandbox.harness.compactions import manifest
+from sandbox.harness.namespaces import namespace
 from sandbox.harness.stage import Stage, Warehouse
 from sandbox.harness.tables import TABLE_TXN_001, TRY_IT, HiveTable
 from sandbox.harness.wait import wait_until
@@ -51,20 +52,20 @@ def test_what_cannot_be_compacted_is_refused(scene: Scene) -> None:
 def test_a_compaction_in_a_namespace_that_no_operator_serves_waits(stage: Stage) -> None:
     """It may belong to an operator that is slow, or is installed later."""
     body = manifest("early", HiveTable("d", "t", ""), "Minor")
-    namespace = f"unserved-{uuid.uuid4().hex[:8]}"
-    body["metadata"]["namespace"] = namespace
-    stage.cluster.kubectl("create", "namespace", namespace)
+    unserved = f"unserved-{uuid.uuid4().hex[:8]}"
+    body["metadata"]["namespace"] = unserved
+    stage.cluster.apply(namespace(unserved))
     try:
         stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps(body))
         said = '{.status.phase} {.status.conditions[?(@.type=="Succeeded")].reason}'
 
         def is_told() -> bool:
-            found = stage.cluster.kubectl("get", "tcomp/early", "-n", namespace, "-o", f"jsonpath={said}")
+            found = stage.cluster.kubectl("get", "tcomp/early", "-n", unserved, "-o", f"jsonpath={said}")
             return found == "Waiting NotServed"
 
         wait_until(is_told, timeout=180, what="tcomp/early to say NotServed")
     finally:
-        stage.cluster.kubectl("delete", "namespace", namespace, "--wait=false")
+        stage.cluster.kubectl("delete", "namespace", unserved, "--wait=false")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from sandbox.cluster.running import running_sandbox
+from sandbox.harness.namespaces import namespace
 
 from compaction_operator.api.config import OperatorConfig
 
@@ -106,7 +107,7 @@ def cluster() -> Iterator[Cluster]:
     if found.run("kubectl", "diff", *how).returncode:
         found.output("kubectl", "apply", *how)
     found.output("kubectl", "wait", "--for=condition=Established", "--timeout=60s", *CRDS)
-    found.output("kubectl", "create", "namespace", found.namespace)
+    found.output("kubectl", "create", "-f", "-", stdin=json.dumps(namespace(found.namespace)))
     yield found
     found.output("kubectl", "delete", "namespace", found.namespace, f"--wait={not installed}".lower())
     if not installed:
@@ -116,7 +117,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def release_namespace(cluster: Cluster) -> Iterator[str]:
     """Give the namespace of the operator, since a dry run does not make it. It stays if it was there before."""
-    made = cluster.run("kubectl", "create", "namespace", RELEASE).returncode == 0
+    made = cluster.run("kubectl", "create", "-f", "-", stdin=json.dumps(namespace(RELEASE))).returncode == 0
     yield RELEASE
     if made:
         cluster.output("kubectl", "delete", "namespace", RELEASE)
@@ -371,8 +372,6 @@ def test_crds_can_be_left_out_and_are_kept(cluster: Cluster) -> None:
 
 def test_the_controllers_pod_passes_the_restricted_profile(cluster: Cluster) -> None:
     """The API server itself checks the pod against the restricted Pod Security Standard."""
-    level = "pod-security.kubernetes.io/enforce=restricted"
-    cluster.output("kubectl", "label", "namespace", cluster.namespace, level, "--overwrite")
     rendered = cluster.render("--values", str(SAMPLE_VALUES))
     pod = rendered["Deployment", RELEASE, RELEASE]["spec"]["template"]["spec"] | {"serviceAccountName": "default"}
     security = pod["containers"][0]["securityContext"]

@@ -3,11 +3,17 @@
 import itertools
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from sandbox.harness.chart import CHART
+from sandbox.harness.namespaces import namespace
+from sandbox.harness.wait import wait_until
 from sandbox.plane.control import binaries
 
 from .conftest import RELEASE, SYSTEM, Cluster, values
@@ -23,7 +29,7 @@ def tenants(cluster: Cluster) -> Iterator[tuple[str, str]]:
     number = next(_numbers)
     one, two = f"one-{number}", f"two-{number}"
     for name in (one, two):
-        cluster.plane.kubectl("create", "namespace", name)
+        cluster.plane.create(namespace(name))
     yield one, two
     for release in (RELEASE, "other"):
         cluster.helm("uninstall", release, "--namespace", SYSTEM)
@@ -44,7 +50,7 @@ def test_a_namespace_that_is_gone_fails_no_upgrade(cluster: Cluster, tenants: tu
     config = cluster.plane.kubectl("get", "configmap", "-n", SYSTEM, f"{RELEASE}-config", "-o", "yaml")
     assert "suspend: true" in config
     assert DRIVER_ROLE in cluster.names("role", one)
-    cluster.plane.kubectl("create", "namespace", two)
+    cluster.plane.create(namespace(two))
     done = cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(one, two))
     assert (done.returncode, "do not exist" in done.stdout) == (0, False), done.stderr
     assert DRIVER_ROLE in cluster.names("role", two)
@@ -116,6 +122,68 @@ def test_a_release_takes_crds_that_kubectl_made(cluster: Cluster, tenants: tuple
     obey(cluster, refused.stderr)
     done = cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(tenants[0]))
     assert done.returncode == 0, done.stderr
+
+
+def test_a_changed_crd_comes_and_goes_with_its_release(
+    cluster: Cluster, tenants: tuple[str, str], tmp_path: Path
+) -> None:
+    """With the image. A rollback hides the new field, and an upgrade shows it again, unless it was written meanwhile."""
+    one, _ = tenants
+    assert cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(one)).returncode == 0
+    cluster.plane.kubectl("wait", "--for=condition=Established", "crd/tablecompactions.compaction.dev")
+    spec = {"warehouse": "main", "table": {"database": "d", "name": "t"}, "type": "Major", "suspend": True}
+    head = {"apiVersion": "compaction.dev/v1alpha1", "kind": "TableCompaction"}
+    cluster.plane.create({**head, "metadata": {"name": "old", "namespace": one}, "spec": spec})
+    newer = with_a_new_field(tmp_path / "chart")
+    upgrade = ("upgrade", RELEASE, str(newer), "--namespace", SYSTEM, "--reuse-values")
+    assert cluster.helm(*upgrade).returncode == 0
+    for name in ("new", "written"):
+        made = {**head, "metadata": {"name": name, "namespace": one}, "spec": {**spec, "note": "kept"}}
+        wait_until(lambda made=made: takes(cluster, made), timeout=60, what="the new field")
+    assert noted(cluster, one) == {"new": "kept", "old": "", "written": "kept"}
+    assert image(cluster).endswith(":9.9.9")
+    assert cluster.helm("rollback", RELEASE, "1", "--namespace", SYSTEM).returncode == 0
+    wait_until(lambda: not any(noted(cluster, one).values()), timeout=60, what="the old definition")
+    assert not image(cluster).endswith(":9.9.9")
+    cluster.plane.kubectl("label", "tcomp/written", "-n", one, "written=again")
+    assert cluster.helm(*upgrade).returncode == 0
+    again = {"new": "kept", "old": "", "written": ""}
+    wait_until(lambda: noted(cluster, one) == again, timeout=60, what="the new field again")
+
+
+def with_a_new_field(folder: Path) -> Path:
+    """Return a copy of the chart as a later release, whose TableCompactions have one more field."""
+    shutil.copytree(CHART, folder)
+    path = folder / "files" / "crds" / "compaction.dev_tablecompactions.yaml"
+    crd = yaml.safe_load(path.read_text())
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["note"] = {
+        "type": "string"
+    }
+    path.write_text(yaml.safe_dump(crd))
+    chart = yaml.safe_load((folder / "Chart.yaml").read_text()) | {"version": "9.9.9", "appVersion": "9.9.9"}
+    (folder / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    return folder
+
+
+def takes(cluster: Cluster, manifest: dict[str, Any]) -> bool:
+    """Create an object with fields that exist; return whether the API server did so."""
+    try:
+        cluster.plane.kubectl("create", "--validate=strict", "-f", "-", stdin=json.dumps(manifest), quiet=True)
+    except subprocess.CalledProcessError:
+        return False
+    return True
+
+
+def noted(cluster: Cluster, namespace: str) -> dict[str, str]:
+    """Return what each compaction has in the new field, as the API server shows it."""
+    found = json.loads(cluster.plane.kubectl("get", "tcomp", "-n", namespace, "-o", "json"))["items"]
+    return {one["metadata"]["name"]: one["spec"].get("note", "") for one in found}
+
+
+def image(cluster: Cluster) -> str:
+    """Return the controller's image."""
+    path = "{.spec.template.spec.containers[0].image}"
+    return cluster.plane.kubectl("get", "deployment", RELEASE, "-n", SYSTEM, "-o", f"jsonpath={path}")
 
 
 def test_the_documented_removal_leaves_nothing(cluster: Cluster, tenants: tuple[str, str]) -> None:

