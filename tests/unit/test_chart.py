@@ -1,6 +1,7 @@
 """The chart and the manifests agree with the models, the CRDs and each other. Rendering is tested on the cluster."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -85,6 +86,37 @@ def test_artifact_hub_knows_the_crds() -> None:
         (crd["metadata"]["name"], crd["spec"]["names"]["kind"], crd["spec"]["versions"][0]["name"]) for crd in crds
     }
     assert {(one["name"], one["kind"], one["version"]) for one in told} == expected
+
+
+def artifact_hub(key: str) -> Any:
+    """Return an annotation of the chart that is YAML itself."""
+    return yaml.safe_load(load(CHART / "Chart.yaml")["annotations"][f"artifacthub.io/{key}"])
+
+
+def test_artifact_hub_shows_samples() -> None:
+    """Those that serve as the first of their kind. A cleanup has none, as only the operator makes one."""
+    assert artifact_hub("crdsExamples") == [load(SAMPLES / "minor.yaml"), load(POLICY)]
+
+
+def test_artifact_hub_knows_the_images_of_the_version() -> None:
+    version, default = load(CHART / "Chart.yaml")["appVersion"], load(CHART / "values.yaml")["image"]["repository"]
+    names = [default, f"{default}-controller"]
+    assert [(one["name"], one["image"]) for one in artifact_hub("images")] == [(n, f"{n}:{version}") for n in names]
+
+
+def test_artifact_hub_links_to_what_there_is() -> None:
+    """And to the repository that the bundle for Operator Lifecycle Manager names."""
+    for link in artifact_hub("links"):
+        repository, _, path = link["url"].partition("/tree/main/")
+        assert repository == "https://github.com/YOUR/compaction-operator"
+        assert (ROOT / path).exists(), link
+
+
+def test_artifact_hub_names_what_changed() -> None:
+    """The first release adds everything: the changelog's headings without what only developers notice."""
+    added = (ROOT / "CHANGELOG.md").read_text().split("\n### ")[1]
+    headings = [one for one in re.findall(r"^#### (.*)$", added, re.MULTILINE) if one != "Development"]
+    assert artifact_hub("changes") == [{"kind": "added", "description": one} for one in headings]
 
 
 def test_kustomize_installs_all_crds() -> None:

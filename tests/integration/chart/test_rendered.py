@@ -274,6 +274,25 @@ def normal_object(manifest: Manifest) -> tuple[Key, Manifest]:
     return (result["kind"], result["metadata"].get("namespace", ""), result["metadata"]["name"]), result
 
 
+def test_the_walk_throughs_values_are_monitored_and_highly_available() -> None:
+    """Two warehouses on two kinds of storage, each with the driver's account in its namespace."""
+    objects = rendered(yaml.safe_load((MANIFESTS / "samples" / "production" / "values.yaml").read_text()))
+    config = configuration(objects)
+    assert [(one.name, one.namespaces, bool(one.stores.s3)) for one in config.warehouses] == [
+        ("main", ("analytics",), False),
+        ("lake", ("lake",), True),
+    ]
+    kinds = {kind for kind, *_ in objects}
+    assert kinds >= {"PodMonitor", "PrometheusRule", "PodDisruptionBudget", "NetworkPolicy"}
+    assert ("ConfigMap", SYSTEM, f"{RELEASE}-dashboard") in objects
+    spec = objects["Deployment", SYSTEM, RELEASE]["spec"]
+    assert (spec["replicas"], config.leader_election is None) == (2, False)
+    assert {namespace for kind, namespace, name in objects if (kind, name) == ("ServiceAccount", "compaction-driver")} == {
+        "analytics",
+        "lake",
+    }
+
+
 @pytest.mark.parametrize("folder", ["default", "samples/warehouse"])
 def test_kustomize_makes_what_helm_makes(folder: str) -> None:
     """Object by object, field by field, for the default and for the sample warehouse."""
