@@ -14,6 +14,8 @@ from compaction_operator.api.compaction import TableCompactionSpec
 from compaction_operator.api.model import Model
 from compaction_operator.api.policy import CompactionPolicySpec
 
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "compaction-operator"
 KINDS = sorted(argocd.FOLDER.glob("resource_customizations/*/*"))
 SPECS: dict[str, type[Model]] = {
     "TableCompaction": TableCompactionSpec,
@@ -84,3 +86,35 @@ def test_actions_change_one_field(folder: Path, case: Mapping[str, Any]) -> None
 def test_the_patch_of_argo_cds_configuration_is_the_lua() -> None:
     assert argocd.CONFIG.read_text() == argocd.config_map(), "run make argocd"
     assert load(argocd.CONFIG)["data"] == argocd.customizations()
+
+
+SAMPLE = argocd.FOLDER.parent / "samples" / "argocd"
+HOOK, WAVE = "argocd.argoproj.io/hook", "argocd.argoproj.io/sync-wave"
+TABLES = [load(path) for path in sorted((SAMPLE / "tables").iterdir())]
+
+
+@pytest.mark.parametrize("resource", TABLES, ids=lambda resource: resource["kind"])
+def test_the_samples_are_resources_that_the_sample_warehouse_allows(resource: Any) -> None:
+    """In fields that exist. Argo CD takes generateName only in a hook."""
+    spec = SPECS[resource["kind"]].model_validate(resource["spec"])
+    assert set(resource["spec"]) <= set(spec.to_json())
+    assert (resource["spec"]["warehouse"], resource["metadata"]["namespace"]) == ("main", "analytics")
+    metadata = resource["metadata"]
+    assert ("generateName" in metadata) == (HOOK in metadata["annotations"]) == ("name" not in metadata)
+
+
+def test_policies_come_before_compactions_and_after_the_operator() -> None:
+    """The chart has no wave, that is, 0."""
+    waves = {one["kind"]: int(one["metadata"]["annotations"][WAVE]) for one in TABLES if "name" in one["metadata"]}
+    assert waves == {"CompactionPolicy": 1, "TableCompaction": 2}
+    assert not [path for path in CHART.rglob("*.yaml") if WAVE in path.read_text()]
+    assert [one["metadata"]["annotations"].get(HOOK) for one in TABLES] == [None, None, "PostSync"]
+
+
+def test_the_sample_application_names_what_there_is() -> None:
+    spec = load(SAMPLE / "application.yaml")["spec"]
+    chart, tables = spec["sources"]
+    assert [(ROOT / source["path"]).resolve() for source in (chart, tables)] == [CHART, SAMPLE / "tables"]
+    (values,) = chart["helm"]["valueFiles"]
+    assert load(CHART / values)["warehouses"]
+    assert chart["helm"]["releaseName"] == "compaction-operator"

@@ -1,0 +1,1 @@
+"""What GitOps does to the operator's resources."""
