@@ -24,7 +24,7 @@ def prepare(cluster: Cluster, settings: Settings) -> None:
         for name in (settings.system_namespace, settings.namespace):
             running_sandbox().claim_warehouse(name, settings.storage)
         return
-    cluster.apply(namespace(settings.namespace))
+    cluster.apply(restricted_namespace(settings.namespace))
     if cluster.get("persistentvolumeclaim", CLAIM, namespace=settings.namespace) is None:
         cluster.apply(_claim(settings))
     cluster.apply(_metastore(settings), _metastore_service(settings))
@@ -33,7 +33,7 @@ def prepare(cluster: Cluster, settings: Settings) -> None:
     )
 
 
-def namespace(name: str) -> dict[str, Any]:
+def restricted_namespace(name: str) -> dict[str, Any]:
     """Return a namespace that takes only pods under the restricted Pod Security Standard."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}

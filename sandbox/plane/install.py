@@ -11,7 +11,7 @@ import kubernetes
 import yaml
 
 from sandbox.harness.chart import CHART, RELEASE
-from sandbox.harness.namespaces import namespace
+from sandbox.harness.namespaces import restricted_namespace
 from sandbox.harness.settings import WAREHOUSE
 from sandbox.harness.wait import wait_until
 from sandbox.plane.control import ControlPlane, binaries
@@ -39,7 +39,7 @@ class Installed:
 def install(plane: ControlPlane, *, warehouse: Mapping[str, Any], folder: Path, values: Mapping[str, Any]) -> Installed:
     """Install the chart for one warehouse, `main`; `values` are more of the chart's, as they are written in YAML."""
     objects = _rendered(_values(warehouse, values))
-    plane.create(namespace(SYSTEM_NAMESPACE), namespace(NAMESPACE))
+    plane.create(restricted_namespace(SYSTEM_NAMESPACE), restricted_namespace(NAMESPACE))
     plane.create(*(one for one in objects if one["kind"] not in NOT_RUN_HERE))
     (configuration,) = (one for one in objects if one["kind"] == "ConfigMap")
     config = folder / "config.yaml"

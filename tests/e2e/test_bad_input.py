@@ -8,7 +8,7 @@ import pytest
 from sandbox.harness import expected
 from sandbox.harness.cluster import CommandError
 from sandbox.harness.compactions import manifest
-from sandbox.harness.namespaces import namespace
+from sandbox.harness.namespaces import restricted_namespace
 from sandbox.harness.stage import Stage, Warehouse
 from sandbox.harness.tables import TABLE_TXN_001, TRY_IT, HiveTable
 from sandbox.harness.wait import wait_until
@@ -54,7 +54,7 @@ def test_a_compaction_in_a_namespace_that_no_operator_serves_waits(stage: Stage)
     body = manifest("early", HiveTable("d", "t", ""), "Minor")
     unserved = f"unserved-{uuid.uuid4().hex[:8]}"
     body["metadata"]["namespace"] = unserved
-    stage.cluster.apply(namespace(unserved))
+    stage.cluster.apply(restricted_namespace(unserved))
     try:
         stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps(body))
         said = '{.status.phase} {.status.conditions[?(@.type=="Succeeded")].reason}'

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from sandbox.cluster.running import running_sandbox
-from sandbox.harness.namespaces import namespace
+from sandbox.harness.namespaces import restricted_namespace
 
 from compaction_operator.api.config import OperatorConfig
 
@@ -107,7 +107,7 @@ def cluster() -> Iterator[Cluster]:
     if found.run("kubectl", "diff", *how).returncode:
         found.output("kubectl", "apply", *how)
     found.output("kubectl", "wait", "--for=condition=Established", "--timeout=60s", *CRDS)
-    found.output("kubectl", "create", "-f", "-", stdin=json.dumps(namespace(found.namespace)))
+    found.output("kubectl", "create", "-f", "-", stdin=json.dumps(restricted_namespace(found.namespace)))
     yield found
     found.output("kubectl", "delete", "namespace", found.namespace, f"--wait={not installed}".lower())
     if not installed:
@@ -117,7 +117,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def release_namespace(cluster: Cluster) -> Iterator[str]:
     """Give the namespace of the operator, since a dry run does not make it. It stays if it was there before."""
-    made = cluster.run("kubectl", "create", "-f", "-", stdin=json.dumps(namespace(RELEASE))).returncode == 0
+    made = cluster.run("kubectl", "create", "-f", "-", stdin=json.dumps(restricted_namespace(RELEASE))).returncode == 0
     yield RELEASE
     if made:
         cluster.output("kubectl", "delete", "namespace", RELEASE)

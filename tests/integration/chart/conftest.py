@@ -10,7 +10,7 @@ from typing import Any
 import kubernetes
 import pytest
 from sandbox.harness.chart import CHART
-from sandbox.harness.namespaces import namespace
+from sandbox.harness.namespaces import restricted_namespace
 from sandbox.harness.wait import wait_until
 from sandbox.plane.control import ControlPlane, binaries
 
@@ -83,7 +83,7 @@ def helms_own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 @pytest.fixture(scope="module")
 def installed(cluster: Cluster) -> Iterator[Cluster]:
     """Give the cluster with a release, and with a user for each of the roles that Kubernetes has for namespaces."""
-    cluster.plane.create(namespace(TENANT))
+    cluster.plane.create(restricted_namespace(TENANT))
     done = cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(TENANT))
     assert done.returncode == 0, done.stderr
     cluster.plane.kubectl("wait", "--for=condition=Established", f"crd/{CLEANUPS}", f"crd/{COMPACTIONS}")

@@ -26,7 +26,7 @@ def shown() -> list[tuple[str, set[Row]]]:
 def rows(text: str) -> set[Row]:
     """Return the lines of an answer below its head."""
     found = (COLUMNS.match(line) for line in text.splitlines())
-    return {(*row.groups()[:3], frozenset(row[4].split())) for row in found if row}
+    return {(row[1], row[2], row[3], frozenset(row[4].split())) for row in found if row}
 
 
 def asked(cluster: Cluster, *arguments: str) -> set[Row]:

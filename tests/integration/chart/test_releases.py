@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from sandbox.harness.chart import CHART
-from sandbox.harness.namespaces import namespace
+from sandbox.harness.namespaces import restricted_namespace
 from sandbox.harness.wait import wait_until
 from sandbox.plane.control import binaries
 
@@ -20,6 +20,8 @@ from .conftest import RELEASE, SYSTEM, Cluster, values
 
 CRD = "customresourcedefinition.apiextensions.k8s.io"
 DRIVER_ROLE = "role.rbac.authorization.k8s.io/compaction-driver"
+NEW = ("new", "written")
+"""The compactions that have a field which only a later release knows."""
 _numbers = itertools.count(1)
 
 
@@ -29,7 +31,7 @@ def tenants(cluster: Cluster) -> Iterator[tuple[str, str]]:
     number = next(_numbers)
     one, two = f"one-{number}", f"two-{number}"
     for name in (one, two):
-        cluster.plane.create(namespace(name))
+        cluster.plane.create(restricted_namespace(name))
     yield one, two
     for release in (RELEASE, "other"):
         cluster.helm("uninstall", release, "--namespace", SYSTEM)
@@ -50,7 +52,7 @@ def test_a_namespace_that_is_gone_fails_no_upgrade(cluster: Cluster, tenants: tu
     config = cluster.plane.kubectl("get", "configmap", "-n", SYSTEM, f"{RELEASE}-config", "-o", "yaml")
     assert "suspend: true" in config
     assert DRIVER_ROLE in cluster.names("role", one)
-    cluster.plane.create(namespace(two))
+    cluster.plane.create(restricted_namespace(two))
     done = cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(one, two))
     assert (done.returncode, "do not exist" in done.stdout) == (0, False), done.stderr
     assert DRIVER_ROLE in cluster.names("role", two)
@@ -127,7 +129,7 @@ def test_a_release_takes_crds_that_kubectl_made(cluster: Cluster, tenants: tuple
 def test_a_changed_crd_comes_and_goes_with_its_release(
     cluster: Cluster, tenants: tuple[str, str], tmp_path: Path
 ) -> None:
-    """With the image. A rollback hides the new field, and an upgrade shows it again, unless it was written meanwhile."""
+    """With the image. A rollback hides the new field. An upgrade shows it again, unless it was written meanwhile."""
     one, _ = tenants
     assert cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(one)).returncode == 0
     cluster.plane.kubectl("wait", "--for=condition=Established", "crd/tablecompactions.compaction.dev")
@@ -137,9 +139,8 @@ def test_a_changed_crd_comes_and_goes_with_its_release(
     newer = with_a_new_field(tmp_path / "chart")
     upgrade = ("upgrade", RELEASE, str(newer), "--namespace", SYSTEM, "--reuse-values")
     assert cluster.helm(*upgrade).returncode == 0
-    for name in ("new", "written"):
-        made = {**head, "metadata": {"name": name, "namespace": one}, "spec": {**spec, "note": "kept"}}
-        wait_until(lambda made=made: takes(cluster, made), timeout=60, what="the new field")
+    noting = [{**head, "metadata": {"name": name, "namespace": one}, "spec": {**spec, "note": "kept"}} for name in NEW]
+    wait_until(lambda: takes(cluster, *noting), timeout=60, what="the new field")
     assert noted(cluster, one) == {"new": "kept", "old": "", "written": "kept"}
     assert image(cluster).endswith(":9.9.9")
     assert cluster.helm("rollback", RELEASE, "1", "--namespace", SYSTEM).returncode == 0
@@ -165,10 +166,11 @@ def with_a_new_field(folder: Path) -> Path:
     return folder
 
 
-def takes(cluster: Cluster, manifest: dict[str, Any]) -> bool:
-    """Create an object with fields that exist; return whether the API server did so."""
+def takes(cluster: Cluster, *manifests: dict[str, Any]) -> bool:
+    """Create objects with fields that exist; return whether the API server did so."""
+    body = json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests})
     try:
-        cluster.plane.kubectl("create", "--validate=strict", "-f", "-", stdin=json.dumps(manifest), quiet=True)
+        cluster.plane.kubectl("create", "--validate=strict", "-f", "-", stdin=body, quiet=True)
     except subprocess.CalledProcessError:
         return False
     return True

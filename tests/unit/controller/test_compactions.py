@@ -622,7 +622,7 @@ def test_back_off_doubles_up_to_a_cap(failed: int, pause: int) -> None:
 
 @pytest.mark.parametrize(("attempt", "pause"), [(1, 10), (2, 20), (4, 80), (9, 120), (10_000, 120)])
 def test_a_job_that_a_user_deleted_is_followed_by_another_that_does_not_count(attempt: int, pause: int) -> None:
-    """It is unknown whether its driver finished the work. The next attempt finds out at little cost, without a limit."""
+    """It is unknown whether its driver finished the work. The next one finds out at little cost, without a limit."""
     decision = step({**RUNNING, "attempt": attempt}, CompactionObservation(job=None, end=end(), attempt_ended=True))
     assert succeeded(decision) == ("Unknown", "JobGone", "Waiting")
     assert [(event.reason, event.type) for event in decision.events] == [("JobGone", "Warning")]

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from sandbox.demo.story import CheckError, Story
 from sandbox.harness import expected, rows, settings
 from sandbox.harness.cluster import Cluster
+from sandbox.harness.namespaces import restricted_namespace
 from sandbox.harness.tables import TABLE_TXN_001, TRY_IT, Fixture, fourth_write, write_id_of
 from sandbox.harness.toolbox import Toolbox
 from sandbox.harness.wait import WaitTimeoutError, wait_until
@@ -112,3 +114,13 @@ def test_a_check_that_fails_says_what_was_expected(capsys: pytest.CaptureFixture
     with pytest.raises(CheckError, match="names: expected a, b, found nothing"):
         Story().check("names", found=frozenset(), expected={"b", "a"})
     assert capsys.readouterr().out == ""
+
+
+def test_every_namespace_of_a_test_enforces_the_restricted_profile() -> None:
+    """Only one function makes any, so none takes pods that a strict cluster would refuse. That of OLM has no pods."""
+    root = Path(__file__).parents[3]
+    sources = [path for folder in ("tests", "sandbox") for path in (root / folder).rglob("*.py")]
+    makes = re.compile(r'"create", "namespace"|"kind": "Namespace"')
+    found = {path.name for path in sources if makes.search(path.read_text())} - {"olm.py", Path(__file__).name}
+    assert found == {"namespaces.py"}
+    assert restricted_namespace("n")["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "restricted"}
