@@ -8,7 +8,11 @@ from pathlib import Path
 CHART = Path(__file__).parents[1] / "charts" / "compaction-operator"
 README = CHART / "README.md"
 EXAMPLE, EXAMPLE_ENDS = "# warehouses:", "warehouses: []"
-FREE = ("resources.", *(f"warehouses[].{name}." for name in ("hudi.options", "queue.template", "stores.s3.buckets")))
+FREE = (
+    "resources.",
+    *(f"warehouses[].{name}." for name in ("hudi.options", "queue.template", "stores.s3.buckets")),
+    *(f"profiles[].{name}" for name in ("driver.", "executor.", "env[]", "volumes[]", "volumeMounts[]")),
+)
 """What lies below these has fields of another's, such as Kubernetes' or a TableCompaction's. The comment says so."""
 _ENTRY = re.compile(r"^(?P<indent> *)(?P<mark>- |# )?(?P<name>[A-Za-z][\w.-]*):(?: (?P<value>.*))?$")
 

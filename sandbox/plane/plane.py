@@ -16,6 +16,7 @@ from compaction_operator.api import compaction as compaction_api
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.conditions import find_condition
 from compaction_operator.api.model import GROUP, VERSION
+from compaction_operator.controller.kube.job import current_job
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, read_cleanup, read_compaction
 from sandbox.harness.places import Place, StorageKind
 from sandbox.harness.ports import free_ports
@@ -211,6 +212,12 @@ class Plane:
     def patch_compaction(self, name: str, **spec: Any) -> None:
         """Change what may be changed of a compaction's spec: `suspend=True`."""
         self._patch(compaction_api.PLURAL, name, spec)
+
+    def patch_job(self, compaction: str, *, suspend: bool, labels: Mapping[str, str] | None = None) -> None:
+        """Change the Job of a compaction's current attempt as a queue does."""
+        change = json.dumps({"metadata": {"labels": dict(labels or {})}, "spec": {"suspend": suspend}})
+        job = current_job(self.compaction(compaction))
+        self._control.kubectl("patch", "job", job, "-n", NAMESPACE, "--type=merge", "-p", change)
 
     def _patch(self, plural: str, name: str, spec: Mapping[str, Any]) -> None:
         self._custom.patch_namespaced_custom_object(GROUP, VERSION, NAMESPACE, plural, name, {"spec": spec})

@@ -39,6 +39,24 @@ from compaction_operator.api.config import (
     Warehouse,
 )
 from compaction_operator.api.model import DURATION_PATTERN
+from compaction_operator.api.placement import (
+    KEY_PATTERN,
+    LABEL_VALUE_PATTERN,
+    MOUNT_PATTERN,
+    NAME_PATTERN,
+    OBJECT_NAME_PATTERN,
+    OWN_KEYS,
+    OWN_PATHS,
+    OWN_VARIABLES,
+    OWN_VOLUMES,
+    VARIABLE_PATTERN,
+    ExtraMount,
+    ExtraVolume,
+    KeyRef,
+    Placement,
+    ValueFrom,
+    Variable,
+)
 from compaction_operator.api.policy import Template
 from compaction_operator.api.stores import (
     ENDPOINT_PATTERN,
@@ -169,6 +187,38 @@ def test_values_have_the_fields_of_a_warehouse(path: tuple[str, ...], model: typ
     fields = model.model_json_schema()
     assert set(schema["properties"]) == set(fields["properties"])
     assert set(schema.get("required", [])) == set(fields.get("required", []))
+
+
+@pytest.mark.parametrize(
+    ("definition", "model"),
+    [("placement", Placement), ("variable", Variable), ("keyRef", KeyRef), ("extraVolume", ExtraVolume),
+     ("extraMount", ExtraMount)],
+)  # fmt: skip
+def test_values_have_the_fields_of_what_a_profile_adds_to_pods(definition: str, model: type[BaseModel]) -> None:
+    """And those of both roles are those of one."""
+    schema, fields = values_schema()["definitions"][definition], model.model_json_schema()
+    assert set(schema["properties"]) == set(fields["properties"])
+    assert set(schema.get("required", [])) == set(fields.get("required", []))
+    profile = values_schema()["definitions"]["profile"]["properties"]
+    if model is Placement:
+        assert {name: profile[name] for name in schema["properties"]} == schema["properties"]
+    if model is Variable:
+        assert set(schema["properties"]["valueFrom"]["properties"]) == set(ValueFrom.model_json_schema()["properties"])
+
+
+def test_the_chart_knows_the_names_and_patterns_of_the_models() -> None:
+    """What it takes the operator takes, and what the operator refuses as its own the chart does, too."""
+    known = values_schema()["definitions"]
+    assert known["key"]["pattern"] == KEY_PATTERN
+    assert known["labels"]["additionalProperties"]["pattern"] == LABEL_VALUE_PATTERN
+    assert known["variable"]["properties"]["name"]["pattern"] == VARIABLE_PATTERN
+    assert known["extraMount"]["properties"]["mountPath"]["pattern"] == MOUNT_PATTERN
+    assert (known["name"]["pattern"], known["objectName"]["pattern"]) == (NAME_PATTERN, OBJECT_NAME_PATTERN)
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text()
+    assert f"$ownKeys := `{OWN_KEYS}`" in helpers
+    assert f"$ownVariables := `{OWN_VARIABLES}`" in helpers
+    for names in (OWN_VOLUMES, OWN_PATHS):
+        assert " ".join(f'"{name}"' for name in names) in helpers
 
 
 def test_values_have_the_fields_of_a_bucket() -> None:

@@ -52,6 +52,7 @@ What a schema cannot express, and would keep the controller from starting, fails
 {{- $_ := set $known .name true -}}
 {{- end -}}
 {{- end -}}
+{{- include "compaction-operator.requireFreeNames" . -}}
 {{- $taken := dict "8080" "the probes" -}}
 {{- range list (list "metrics" "the metrics" .Values.metrics) (list "ui" "the web page" (.Values.ui | default dict)) -}}
 {{- $server := last . -}}
@@ -76,6 +77,74 @@ What a schema cannot express, and would keep the controller from starting, fails
 {{- fail (printf "replicas: %d controllers need leaderElection.enabled; without it, all of them would act" (int .Values.replicas)) -}}
 {{- end -}}
 {{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" "log" "takeOver" "tracing" "ui" | merge $own | toYaml -}}
+{{- end -}}
+
+{{/*
+Fails if a profile would override a label, an annotation, a variable or a volume of the operator, has two of one name,
+mounts a volume that it does not have, or mounts one where the operator, the image, Spark or a warehouse has something.
+*/}}
+{{- define "compaction-operator.requireFreeNames" -}}
+{{- $ownKeys := `^(app\.kubernetes\.io/(name|component|instance)$|([^/]+\.)?compaction\.dev/|batch\.kubernetes\.io/|spark-|job-name$|controller-uid$)` -}}
+{{- $ownVariables := `^((COMPACTION|POD|SPARK|PYSPARK|HADOOP|HUDI|KRB5|LD|JAVA|_JAVA|JDK_JAVA)_.*|PYTHON.*|PATH|HOME|IFS|ENV|BASH_ENV)$` -}}
+{{- $ownVolumes := list "tmp" "warehouse" "hadoop" "metastore" "hdfs" "s3" -}}
+{{- $image := "the operator's image or Spark" -}}
+{{- $taken := dict -}}
+{{- range list "/tmp" "/opt" "/usr" "/bin" "/sbin" "/lib" "/dev" "/proc" "/sys" "/run" "/var/run" "/var/data" "/etc/passwd" -}}
+{{- $_ := set $taken . $image -}}
+{{- end -}}
+{{- range $warehouse := .Values.warehouses -}}
+{{- $stores := .stores | default dict -}}
+{{- $hdfs := $stores.hdfs | default dict -}}
+{{- if $hdfs -}}
+{{- $_ := set $taken ($hdfs.mountPath | default "/etc/hadoop/conf") (printf "warehouse %s" .name) -}}
+{{- end -}}
+{{- range compact (list .volume .metastore.secret $hdfs.secret ($stores.s3 | default dict).secret) -}}
+{{- $_ := set $taken .mountPath (printf "warehouse %s" $warehouse.name) -}}
+{{- end -}}
+{{- end -}}
+{{- range $profile := .Values.profiles -}}
+{{- range $role, $given := dict "" . "driver." .driver "executor." .executor -}}
+{{- range $field := list "labels" "annotations" -}}
+{{- range $key, $_ := index ($given | default dict) $field -}}
+{{- if regexMatch $ownKeys $key -}}
+{{- fail (printf "profile %s: %s%s: %s is the operator's own" $profile.name $role $field $key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $field := list "env" "volumes" "volumeMounts" -}}
+{{- $known := dict -}}
+{{- range index $profile $field -}}
+{{- $name := ternary (.mountPath | default "" | trimSuffix "/") .name (eq $field "volumeMounts") -}}
+{{- if or (and (eq $field "env") (regexMatch $ownVariables $name)) (and (eq $field "volumes") (has $name $ownVolumes)) -}}
+{{- fail (printf "profile %s: %s: %s is the operator's own" $profile.name $field $name) -}}
+{{- end -}}
+{{- if hasKey $known $name -}}
+{{- fail (printf "profile %s: %s: two have %s" $profile.name $field $name) -}}
+{{- end -}}
+{{- $_ := set $known $name true -}}
+{{- end -}}
+{{- end -}}
+{{- $volumes := dict -}}
+{{- range .volumes -}}
+{{- $_ := set $volumes .name true -}}
+{{- end -}}
+{{- range .volumeMounts -}}
+{{- if not (hasKey $volumes .name) -}}
+{{- fail (printf "profile %s: volumeMounts: %s is none of the profile's volumes" $profile.name .name) -}}
+{{- end -}}
+{{- $path := trimSuffix "/" .mountPath -}}
+{{- if ne (clean $path) $path -}}
+{{- fail (printf "profile %s: volumeMounts: mountPath %s: write it without . and .." $profile.name .mountPath) -}}
+{{- end -}}
+{{- range $other, $what := $taken -}}
+{{- $paths := list (printf "%s/" $path) (printf "%s/" (trimSuffix "/" $other)) -}}
+{{- if or (hasPrefix (first $paths) (last $paths)) (hasPrefix (last $paths) (first $paths)) -}}
+{{- fail (printf "profile %s: volumeMounts: mountPath %s and %s of %s lie in each other" $profile.name $path $other $what) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/*

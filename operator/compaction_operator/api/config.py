@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from compaction_operator.api.compaction import CleanupMode, Readers
 from compaction_operator.api.model import Duration, Model, Size
+from compaction_operator.api.placement import PodAdditions, overlap
 from compaction_operator.api.policy import Template
 from compaction_operator.api.stores import (
     HDFS_SCHEMES,
@@ -239,7 +240,7 @@ MAX_AUTO_EXECUTORS = 4
 """The most executors with Auto, unless the profile says otherwise."""
 
 
-class SparkProfile(Model):
+class SparkProfile(PodAdditions):
     """The code and settings of a job's pods. Only the administrator may choose them.
 
     `max_auto_executors` limits the executors of a compaction that leaves their number to the driver. `start_timeout` is
@@ -252,14 +253,18 @@ class SparkProfile(Model):
     image_pull_policy: str = "IfNotPresent"
     service_account: str = "compaction-driver"
     spark_conf: dict[str, str] = Field(default_factory=dict)
-    node_selector: dict[str, str] = Field(default_factory=dict)
-    tolerations: tuple[dict[str, Any], ...] = ()
     driver_cpu_request: str | None = None
     executor_cpu_request: str | None = None
     task_memory: Size = 512 * 1024**2
     max_auto_executors: int = Field(default=MAX_AUTO_EXECUTORS, ge=0)
     start_timeout: Duration = Field(default=1800.0, gt=0)
     oom_memory_factor: float = Field(default=1.5, ge=1, le=16)
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if (clash := next(iter(self.clashes()), None)) is not None:
+            raise ValueError(f"profile {self.name}: {clash}")
+        return self
 
 
 class CleanupSettings(Model):
@@ -347,6 +352,7 @@ class OperatorConfig(Model):
         _require_names_once("profiles", (profile.name for profile in self.profiles))
         _require_one_each(mount for one in self.warehouses for mount in one.mounts(root=self.volume_root(one)))
         self._require_one_volume_a_path()
+        self._require_own_paths()
         self._require_one_warehouse_a_pool()
         self._require_one_server_a_port()
         return self
@@ -385,12 +391,24 @@ class OperatorConfig(Model):
                 continue
             metastore = places[warehouse.name]
             for other, claim in known:
-                if other == metastore and claim.claim_name != volume.claim_name and _overlap(claim, volume):
+                if (
+                    other == metastore
+                    and claim.claim_name != volume.claim_name
+                    and overlap(claim.mount_path, volume.mount_path)
+                ):
                     raise ValueError(
                         f"warehouses: claims {claim.claim_name} at {claim.mount_path} and {volume.claim_name} at "
                         f"{volume.mount_path} are for one metastore, so neither path may lie in the other"
                     )
             known.append((metastore, volume))
+
+    def _require_own_paths(self) -> None:
+        """NB: a volume of a profile within a warehouse's would hide tables, and what is written there would be lost."""
+        for warehouse in self.warehouses:
+            taken = dict.fromkeys((path for path, _ in warehouse.mounts()), f"warehouse {warehouse.name}")
+            for profile in self.profiles:
+                if (clash := next(iter(profile.path_clashes(taken)), None)) is not None:
+                    raise ValueError(f"profile {profile.name}: {clash}")
 
     def _require_one_warehouse_a_pool(self) -> None:
         places, known = self.metastores(), dict[tuple[str, str], str]()
@@ -429,11 +447,6 @@ class OperatorConfig(Model):
     def profile(self, name: str) -> SparkProfile | None:
         """Return the Spark profile of that name, or None."""
         return next((profile for profile in self.profiles if profile.name == name), None)
-
-
-def _overlap(one: Volume, other: Volume) -> bool:
-    paths = f"{one.mount_path}/", f"{other.mount_path}/"
-    return paths[0].startswith(paths[1]) or paths[1].startswith(paths[0])
 
 
 def _require_names_once(kind: str, names: Iterable[str]) -> None:

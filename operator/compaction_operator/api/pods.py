@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from compaction_operator.api.config import Warehouse
+from compaction_operator.api.config import SparkProfile, Warehouse
 from compaction_operator.api.stores import STORES_VARIABLE
 
 USER_ID = 185
@@ -43,20 +43,23 @@ class _Mount:
     writable: bool = False
 
 
-def volumes(warehouse: Warehouse, *, metastore: bool) -> list[dict[str, Any]]:
-    """Return a pod's volumes: scratch space, and the claim, Hadoop's configuration and the secrets of its warehouse.
+def volumes(warehouse: Warehouse, profile: SparkProfile, *, metastore: bool) -> list[dict[str, Any]]:
+    """Return a pod's volumes: scratch space, the claim, Hadoop's configuration and the secrets of its warehouse, and
+    those of its profile.
 
     With `metastore` also the secret with which the metastore is reached: executors do not have it.
     """
-    return [{"name": mount.name} | mount.source for mount in _mounts(warehouse, metastore=metastore)]
+    own = [{"name": mount.name} | mount.source for mount in _mounts(warehouse, metastore=metastore)]
+    return [*own, *(volume.to_json() for volume in profile.volumes)]
 
 
-def volume_mounts(warehouse: Warehouse, *, metastore: bool) -> list[dict[str, Any]]:
+def volume_mounts(warehouse: Warehouse, profile: SparkProfile, *, metastore: bool) -> list[dict[str, Any]]:
     """Return a container's mounts of the same volumes."""
-    return [
+    own = [
         {"name": mount.name, "mountPath": mount.path} | ({} if mount.writable else {"readOnly": True})
         for mount in _mounts(warehouse, metastore=metastore)
     ]
+    return [*own, *(mount.to_json() for mount in profile.volume_mounts)]
 
 
 def _mounts(warehouse: Warehouse, *, metastore: bool) -> list[_Mount]:
@@ -77,10 +80,11 @@ def _mounts(warehouse: Warehouse, *, metastore: bool) -> list[_Mount]:
     return list({mount.path: mount for mount in found}.values())
 
 
-def pod_environment(warehouse: Warehouse, *, metastore: bool) -> list[dict[str, Any]]:
+def pod_environment(warehouse: Warehouse, profile: SparkProfile, *, metastore: bool) -> list[dict[str, Any]]:
     """Return the environment in which a driver, or with `metastore` false an executor, reaches the warehouse's files.
 
-    It has the settings of the stores and where Hadoop's and Kerberos's configuration lie, but nothing secret.
+    It has the settings of the stores and where Hadoop's and Kerberos's configuration lie, but nothing secret: the
+    profile's variables only say where their values are.
     """
     stores = warehouse.stores
     variables = {STORES_VARIABLE: json.dumps(stores.to_json())}
@@ -89,4 +93,5 @@ def pod_environment(warehouse: Warehouse, *, metastore: bool) -> list[dict[str, 
     logins = (stores.hdfs and stores.hdfs.kerberos, warehouse.metastore.kerberos if metastore else None)
     if file := next((login.config_file for login in logins if login and login.config_file), None):
         variables[KERBEROS_VARIABLE] = file
-    return [{"name": name, "value": value} for name, value in variables.items()]
+    own = [{"name": name, "value": value} for name, value in variables.items()]
+    return [*own, *(variable.to_json() for variable in profile.env)]

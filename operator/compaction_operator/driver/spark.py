@@ -156,26 +156,26 @@ def executor_template(request: JobRequest) -> dict[str, Any]:
     They have the driver's service account, by which a cloud may give pods an identity for the object store, but no
     token for the API server.
     """
-    warehouse = request.warehouse
+    warehouse, profile = request.warehouse, request.profile
+    placement = profile.of_executor
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"labels": LABELS},
+        "metadata": {"labels": placement.labels | LABELS, "annotations": placement.annotations},
         "spec": {
-            "serviceAccountName": request.profile.service_account,
+            "serviceAccountName": profile.service_account,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
-            "nodeSelector": dict(request.profile.node_selector),
-            "tolerations": list(request.profile.tolerations),
             "securityContext": pod_security(),
             "containers": [
                 {
                     "name": EXECUTOR_CONTAINER,
                     "securityContext": container_security(),
-                    "env": pod_environment(warehouse, metastore=False),
-                    "volumeMounts": volume_mounts(warehouse, metastore=False),
+                    "env": pod_environment(warehouse, profile, metastore=False),
+                    "volumeMounts": volume_mounts(warehouse, profile, metastore=False),
                 }
             ],
-            "volumes": volumes(warehouse, metastore=False),
+            "volumes": volumes(warehouse, profile, metastore=False),
+            **profile.pod_spec_fields(placement),
         },
     }

@@ -14,6 +14,8 @@ from sandbox.harness.namespaces import restricted_namespace
 from sandbox.harness.wait import wait_until
 from sandbox.plane.control import ControlPlane, binaries
 
+from tests.support.profiles import EVERYTHING
+
 SYSTEM = "compaction-system"
 RELEASE = "compaction-operator"
 TENANT = "tenant"
@@ -26,6 +28,34 @@ def values(*namespaces: str, name: str = "main") -> dict[str, Any]:
     """Return values with a warehouse for some namespaces."""
     metastore = {"uris": ["thrift://hive:9083"]}
     return {"warehouses": [{"name": name, "metastore": metastore, "namespaces": namespaces, "locations": ["/w"]}]}
+
+
+def require_within(expected: Any, found: Any, where: str = "") -> None:
+    """Check that an object has all that is expected, among more: the entries of a map, and the items of a list."""
+    if isinstance(expected, Mapping):
+        for name, part in expected.items():
+            assert name in found or part in ({}, False), f"{where}.{name} is missing"
+            require_within(part, found.get(name, part), f"{where}.{name}")
+    elif isinstance(expected, list) and expected and isinstance(expected[0], Mapping) and "name" in expected[0]:
+        named = {one["name"]: one for one in found}
+        for part in expected:
+            assert part["name"] in named, f"{where}: {part['name']} is missing"
+            require_within(part, named[part["name"]], f"{where}[{part['name']}]")
+    elif isinstance(expected, list):
+        assert [one for one in expected if one not in found] == [], where
+    else:
+        assert found == expected, where
+
+
+def require_classes(cluster: "Cluster") -> None:
+    """Make the classes that `EVERYTHING` names, if they are not there: the API server looks them up."""
+    kinds: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+        "priorityclass": ("scheduling.k8s.io/v1", "PriorityClass", EVERYTHING["priorityClassName"], {"value": -10}),
+        "runtimeclass": ("node.k8s.io/v1", "RuntimeClass", EVERYTHING["runtimeClassName"], {"handler": "runsc"}),
+    }
+    for kind, (version, name, made, fields) in kinds.items():
+        if not cluster.plane.kubectl("get", kind, made, "--ignore-not-found", "-o", "name"):
+            cluster.plane.create({"apiVersion": version, "kind": name, "metadata": {"name": made}, **fields})
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ from typing import Any
 
 from sandbox.harness.wait import wait_until
 
-from compaction_operator.driver.spark import spark_settings
+from compaction_operator.api.config import SparkProfile
+from compaction_operator.driver.spark import executor_template, spark_settings
+from tests.support.profiles import EVERYTHING
 from tests.unit.driver.support import REQUEST
 
-from .conftest import TENANT, Cluster
+from .conftest import TENANT, Cluster, require_classes, require_within
 
 DRIVER = "driver"
 SESSION = """
@@ -45,10 +47,12 @@ def make_driver_pod(cluster: Cluster) -> None:
 
 
 def test_the_drivers_role_suffices_for_executors(installed: Cluster, tmp_path: Path) -> None:
-    """They have the driver's account, by which they get its image pull secrets, and go when Spark ends."""
+    """They have the driver's account and all that the profile gives them, and go when Spark ends."""
     make_driver_pod(installed)
     token = installed.plane.kubectl("create", "token", "compaction-driver", "-n", TENANT).strip()
-    request = REQUEST.model_copy(update={"namespace": TENANT})
+    require_classes(installed)
+    profile = SparkProfile(name="default", image="none", **EVERYTHING)
+    request = REQUEST.model_copy(update={"namespace": TENANT, "profile": profile})
     settings = spark_settings(request, {"POD_IP": "127.0.0.1", "POD_NAME": DRIVER}, executors=1)
     settings |= {
         "spark.master": f"k8s://https://127.0.0.1:{installed.plane.port}",
@@ -64,9 +68,11 @@ def test_the_drivers_role_suffices_for_executors(installed: Cluster, tmp_path: P
         spark.stdin.write(f"{json.dumps(settings)}\n")
         spark.stdin.flush()
         wait_until(lambda: executors(installed) or spark.poll() is not None, timeout=120, what="an executor")
-        assert [pod["spec"]["serviceAccountName"] for pod in executors(installed)] == ["compaction-driver"], (
-            log.read_text()
-        )
+        found = executors(installed)
+        assert found, log.read_text()
+        (pod,) = found
+        assert pod["spec"]["serviceAccountName"] == "compaction-driver"
+        require_within(executor_template(request), pod)
         spark.communicate("\n", timeout=120)
     finally:
         spark.kill()

@@ -9,6 +9,7 @@ from compaction_operator.api.cleanup import LABEL_ATTEMPT, LABEL_COMPACTION_UID
 from compaction_operator.api.compaction import Phase, TableCompactionStatus
 from compaction_operator.api.conditions import SUCCEEDED, find_condition
 from compaction_operator.api.model import parse_size
+from compaction_operator.controller.kube.job import LABEL_QUEUE
 from tests.integration.ends.conftest import SECONDS, Attempts
 from tests.integration.metastore.fixture_table import FixtureTable
 
@@ -84,3 +85,20 @@ def test_a_quota_that_is_used_up_is_quoted_until_there_is_room(attempts: Attempt
         assert "exceeded quota: full, requested: pods=1, used: pods=0, limited: pods=0" in message(status)
         assert attempts.plane.drivers.current() == ()
     require_done(attempts, table, attempt=2, failed=0)
+
+
+def test_a_job_in_a_queue_waits_and_goes_on_in_the_same_attempt(attempts: Attempts, table: FixtureTable) -> None:
+    """A queue suspends it as Kueue does, before its driver has begun, and lets it go."""
+    attempts.driver(1)
+    attempts.plane.patch_job(attempts.name, labels={LABEL_QUEUE: "nightly"}, suspend=True)
+    status = attempts.says("Queued")
+    assert (status.phase, status.attempt) == (Phase.QUEUED, 1)
+    assert message(status).endswith("is suspended: it waits for queue nightly")
+    attempts.plane.wait(lambda: not attempts.plane.drivers.current(), timeout=SECONDS, what="the driver to end")
+    assert frozenset(table.names()) == INSERTS
+    began = status.attempt_start_time
+    attempts.plane.patch_job(attempts.name, suspend=False)
+    attempts.go_on()
+    require_done(attempts, table, attempt=1, failed=0)
+    resumed = attempts.plane.compaction(attempts.name).status.attempt_start_time
+    assert began and resumed and resumed > began

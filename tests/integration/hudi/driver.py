@@ -65,7 +65,11 @@ class Drivers:
         return instant
 
     def _run(self, request: JobRequest, environment: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-        settings = {one["name"]: one["value"] for one in pod_environment(request.warehouse, metastore=True)}
+        settings = {
+            one["name"]: one["value"]
+            for one in pod_environment(request.warehouse, request.profile, metastore=True)
+            if "value" in one
+        }
         asked = {REQUEST_VARIABLE: request.model_dump_json(by_alias=True), "HUDI_BUNDLES": str(bundles())}
         own = {name: value for name, value in os.environ.items() if name not in (HADOOP_VARIABLE, KERBEROS_VARIABLE)}
         return subprocess.run(

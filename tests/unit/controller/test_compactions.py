@@ -297,6 +297,53 @@ def test_executors_that_do_not_start_in_time_end_the_attempt_that_asks_for_them(
         assert late.status.ending.message.endswith("its executors are waiting: Unschedulable: 0/1 nodes")
 
 
+HELD = replace(view(ready=False), suspended=True, queue="nightly")
+
+
+def test_a_job_that_its_queue_holds_back_waits_without_a_time_limit() -> None:
+    """Neither the profile's time for starting nor the deadline counts: it has no leave to start."""
+    decision = step(STARTED, CompactionObservation(job=HELD), now=NOON + timedelta(days=9), deadline="1h")
+    assert succeeded(decision) == ("Unknown", "Queued", "Queued")
+    message = f"attempt 1: job {JOB} is suspended: it waits for queue nightly"
+    assert decision.status.conditions[-1].message == message
+    assert (decision.action, decision.events, decision.status.ending) == (CompactionAction.NONE, (), None)
+    nameless = step(STARTED, CompactionObservation(job=replace(HELD, queue=None)))
+    assert nameless.status.conditions[-1].message.endswith("it waits for what suspended it")
+
+
+@pytest.mark.parametrize(("minutes", "ended"), [(29, None), (30, "Unschedulable")])
+def test_the_time_for_starting_counts_from_when_the_queue_lets_it_go(minutes: int, ended: str | None) -> None:
+    resumed = replace(view(ready=False), resumed="2026-01-02T12:00:00Z")
+    now = NOON + timedelta(days=1, minutes=minutes)
+    decision = step(STARTED, CompactionObservation(job=resumed, pod=UNSCHEDULABLE), now=now)
+    assert decision.status.attempt_start_time == "2026-01-02T12:00:00Z"
+    assert (decision.status.ending and decision.status.ending.reason) == ended
+
+
+@pytest.mark.parametrize(("minutes", "ended"), [(59, None), (60, "DeadlineExceeded")])
+def test_the_deadline_counts_from_when_the_queue_lets_it_go(minutes: int, ended: str | None) -> None:
+    observed = CompactionObservation(job=replace(view(), resumed="2026-01-02T12:00:00Z"))
+    decision = step(STARTED, observed, now=NOON + timedelta(days=1, minutes=minutes), deadline="1h")
+    assert (decision.status.ending and decision.status.ending.reason) == ended
+
+
+def test_a_driver_that_its_queue_stops_makes_room_for_the_next_attempt() -> None:
+    """Its Job would start another driver in the same attempt. It did nothing wrong, so it does not count."""
+    decision = step({**STARTED, "progress": SHOWN}, CompactionObservation(job=HELD))
+    assert decision.action is CompactionAction.DELETE_JOB
+    assert decision.status.ending is not None
+    said = f"job {JOB} was suspended while it ran, by queue nightly"
+    assert decision.status.ending.to_json() == {"reason": "Preempted", "message": said}
+    gone = CompactionObservation(job=None, end=end(), attempt_ended=True)
+    paused = step(decision.status.to_json(), gone)
+    assert (succeeded(paused)[1], paused.status.failed_attempts) == ("Preempted", 0)
+
+
+def test_a_suspended_compaction_does_not_wait_in_a_queue() -> None:
+    decision = step(STARTED, CompactionObservation(job=HELD), suspend=True)
+    assert decision.action is CompactionAction.DELETE_JOB
+
+
 # --- An attempt that is ended
 
 

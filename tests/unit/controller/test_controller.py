@@ -24,6 +24,7 @@ from compaction_operator.controller.cleanup.reader_watch import Look
 from compaction_operator.controller.kube.cluster import Pools, WarehousePools
 from compaction_operator.controller.kube.job import job_name
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, ResourceKind, TableKey
+from compaction_operator.controller.kube.times import rfc3339
 from tests.unit.controller.sandbox import (
     CONFIG,
     DELTAS,
@@ -275,6 +276,31 @@ async def test_a_driver_that_never_starts_gives_its_table_and_its_slot_back() ->
     assert box.compaction()["phase"] == "Failed"
     assert condition(box.compaction())["reason"] == "DeadlineExceeded"
     assert "(2 of 2): deadline " in condition(box.compaction())["message"]
+
+
+@runs
+async def test_a_job_in_a_queue_keeps_its_attempt_until_it_may_start() -> None:
+    """However long: it is asked for neither a pod nor the locks of a driver, and starts as soon as it may."""
+    box = Sandbox()
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(deadline="1h"))
+    await box.start()
+    raw = box.kube.get(ResourceKind.JOB, job())
+    held = {**raw, "spec": {**raw["spec"], "suspend": True}, "status": {"ready": 0}}
+    held["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "nightly"
+    looks = list[str]()
+    box.kube.list_pods = lambda namespace, job: looks.append(job) or []  # type: ignore[method-assign,func-returns-value]
+    box.work.holding = False
+    box.kube.apply(ResourceKind.JOB, held)
+    await box.pass_time(3 * 86400)
+    assert (box.compaction()["phase"], condition(box.compaction())["reason"]) == ("Queued", "Queued")
+    assert condition(box.compaction())["message"].endswith("waits for queue nightly")
+    assert (box.kube.jobs(), looks, box.work.calls.count("held nightly")) == ([job()], [], 0)
+    let_go = {"type": "Suspended", "status": "False", "lastTransitionTime": rfc3339(box.time.now)}
+    box.kube.apply(ResourceKind.JOB, {**raw, "status": {"ready": 1, "conditions": [let_go]}})
+    await box.pass_time(1)
+    assert (box.compaction()["phase"], box.compaction()["attempt"]) == ("Running", 1)
+    assert box.compaction()["attemptStartTime"] == let_go["lastTransitionTime"]
+    assert box.kube.jobs() == [job()]
 
 
 def executor(driver: str) -> dict[str, Any]:

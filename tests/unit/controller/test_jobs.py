@@ -309,3 +309,26 @@ def test_a_job_has_ended_only_when_its_pod_has(conditions: dict[str, str], state
     assert view.state is state
     assert view.ended is (state is not JobState.ACTIVE)
     assert (view.compaction, view.resource_version) == ("nightly", 7)
+
+
+@pytest.mark.parametrize(
+    ("suspend", "status", "suspended", "resumed"),
+    [
+        (None, None, False, None),
+        (True, None, True, None),
+        (True, "True", True, None),
+        (False, "True", False, None),
+        (False, "False", False, "2026-01-01T12:00:00Z"),
+        (True, "False", True, None),
+    ],
+)
+def test_a_job_that_a_queue_holds_back(
+    suspend: bool | None, status: str | None, suspended: bool, resumed: str | None
+) -> None:
+    """By its spec, which is what Kueue changes; the condition says since when it may start."""
+    manifest = job_manifest(request(), ttl=1.0)
+    manifest["metadata"] |= {"resourceVersion": "7", "labels": {"kueue.x-k8s.io/queue-name": "nightly"}}
+    manifest["spec"] |= {} if suspend is None else {"suspend": suspend}
+    known = [{"type": "Suspended", "status": status, "lastTransitionTime": "2026-01-01T12:00:00Z"}] if status else []
+    view = view_job({**manifest, "status": {"conditions": known, "startTime": "2026-01-01T11:00:00Z"}})
+    assert (view.suspended, view.resumed, view.queue, view.state) == (suspended, resumed, "nightly", JobState.ACTIVE)

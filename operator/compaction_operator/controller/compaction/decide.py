@@ -227,7 +227,7 @@ class _CompactionStep(Draft[TableCompactionStatus]):
             return self._create_job()
         self.update(job=current_job(self._compaction))
         if job is not None and not job.ended:
-            return self._watch_job(job) if self.status.ending is None else self._delete_job(self.status.ending)
+            return self._go_on(job)
         if self._observed.end is None:
             return self.decision(CompactionAction.LOOK_AT_END)
         unsettled = self._observed.end.unsettled
@@ -308,7 +308,14 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         message = f"attempt {self.status.attempt}: {why}"
         return self._wait(Phase.WAITING, "JobNotCreated", message, requeue_after=STARTING_CHECK)
 
+    def _go_on(self, job: JobView) -> CompactionDecision:
+        """Handle a Job that has not ended."""
+        if self.status.ending is not None:
+            return self._delete_job(self.status.ending)
+        return self._wait_in_queue(job) if job.suspended else self._watch_job(job)
+
     def _watch_job(self, job: JobView) -> CompactionDecision:
+        self._count_from(job.resumed)
         if self._observed.lost is not None:
             return self._give_up(Reason.DRIVER_LOST, self._observed.lost)
         if self._is_overdue():
@@ -329,6 +336,27 @@ class _CompactionStep(Draft[TableCompactionStatus]):
             self.update(pod_trouble=None)
             return self._wait(Phase.RUNNING, "Running", message, requeue_after=requeue_after)
         return self._cannot_start(trouble.reason, trouble, message, requeue_after)
+
+    def _wait_in_queue(self, job: JobView) -> CompactionDecision:
+        """Wait until a queue, such as Kueue's, lets the Job start its driver; nothing counts meanwhile.
+
+        A driver that has run has lost its pod: a later one belongs to an attempt of its own, which has its own Job.
+        """
+        where = f"queue {job.queue}" if job.queue else "what suspended it"
+        if (self._observed.progress or self.status.progress) is not None:
+            return self._give_up(Reason.PREEMPTED, f"job {job.name} was suspended while it ran, by {where}")
+        self.update(pod_trouble=None)
+        message = f"attempt {self.status.attempt}: job {job.name} is suspended: it waits for {where}"
+        return self._wait(Phase.QUEUED, "Queued", message, requeue_after=JOB_CHECK)
+
+    def _count_from(self, resumed: str | None) -> None:
+        """Count the attempt's times from when its Job had leave to start."""
+        since = self.status.attempt_start_time
+        if resumed is None or since is None or parse_time(resumed) <= parse_time(since):
+            return
+        self.update(attempt_start_time=resumed)
+        if self._deadline is not None:
+            self._deadline += parse_time(resumed) - parse_time(since)
 
     def _executors_wait(self, trouble: PodTrouble, requeue_after: float) -> CompactionDecision:
         """Report that no executor runs. With Auto, the driver itself goes on without them after a while."""

@@ -114,6 +114,9 @@ class CompactionReconciler:
         progress = self._cluster.progress(meta.namespace, name)
         if job is None or job.ended:
             return CompactionObservation(job=job)
+        if job.suspended:
+            self._forget_driver(compaction)
+            return CompactionObservation(job=job, progress=progress)
         pod = None if job.ready else await self._pod_trouble(meta.namespace, name)
         executors = await self._executors_trouble(compaction, name) if job.ready else None
         if pod is not None:

@@ -30,6 +30,9 @@ MEMORY_OVERHEAD_MINIMUM = 512
 
 _SIZE = re.compile(r"^([0-9]+)([kmgt]?)b?$")
 _MEBIBYTES = {"k": 1 / 1024, "": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
+RESUMED = ("Suspended", "False")
+LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
+"""Kueue's queue of a Job: https://kueue.sigs.k8s.io/docs/tasks/run/jobs/."""
 _POD_FIELDS = {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid", "POD_IP": "status.podIP"}
 
 
@@ -43,7 +46,11 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True)
 class JobView:
-    """The parts of a Job that the controller needs."""
+    """The parts of a Job that the controller needs.
+
+    `suspended` means that it may have no pod now, as long as it waits in `queue`. `resumed` is when it last had leave
+    to start one, None if it was never suspended.
+    """
 
     namespace: str
     name: str
@@ -52,6 +59,9 @@ class JobView:
     state: JobState
     ready: bool = False
     message: str = ""
+    suspended: bool = False
+    resumed: str | None = None
+    queue: str | None = None
 
     @property
     def ended(self) -> bool:
@@ -111,7 +121,9 @@ def job_manifest(request: JobRequest, *, ttl: float, after_oom: bool = False) ->
 
     The Job itself never retries: an attempt is counted before it starts, so retries are up to the controller.
     """
+    placement = request.profile.of_driver
     labels = {
+        **placement.labels,
         "app.kubernetes.io/name": "compaction-operator",
         "app.kubernetes.io/component": CONTAINER,
         LABEL_COMPACTION_UID: request.uid,
@@ -132,14 +144,17 @@ def job_manifest(request: JobRequest, *, ttl: float, after_oom: bool = False) ->
             "name": request.job,
             "namespace": request.namespace,
             "labels": labels,
-            "annotations": {ANNOTATION_COMPACTION: request.name},
+            "annotations": {**placement.annotations, ANNOTATION_COMPACTION: request.name},
             "ownerReferences": [owner],
         },
         "spec": {
             "backoffLimit": 0,
             "podReplacementPolicy": "Failed",
             "ttlSecondsAfterFinished": math.ceil(ttl),
-            "template": {"metadata": {"labels": labels}, "spec": _pod_spec(request, after_oom=after_oom)},
+            "template": {
+                "metadata": {"labels": labels, "annotations": placement.annotations},
+                "spec": _pod_spec(request, after_oom=after_oom),
+            },
         },
     }
 
@@ -176,6 +191,7 @@ def view_job(raw: Mapping[str, Any]) -> JobView:
     metadata = raw["metadata"]
     status = raw.get("status") or {}
     state, message = _state(status)
+    suspended = bool((raw.get("spec") or {}).get("suspend"))
     return JobView(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -184,7 +200,17 @@ def view_job(raw: Mapping[str, Any]) -> JobView:
         state=state,
         ready=bool(status.get("ready")),
         message=message,
+        suspended=suspended,
+        resumed=None if suspended else _resumed(status),
+        queue=(metadata.get("labels") or {}).get(LABEL_QUEUE),
     )
+
+
+def _resumed(status: Mapping[str, Any]) -> str | None:
+    """Return when the Job was resumed. NB: not its startTime, which Kueue removes, and which each Job has."""
+    conditions = status.get("conditions") or ()
+    ended = (one.get("lastTransitionTime") for one in conditions if (one["type"], one["status"]) == RESUMED)
+    return next(ended, None)
 
 
 def _state(status: Mapping[str, Any]) -> tuple[JobState, str]:
@@ -197,35 +223,31 @@ def _state(status: Mapping[str, Any]) -> tuple[JobState, str]:
 
 
 def _pod_spec(request: JobRequest, *, after_oom: bool) -> dict[str, Any]:
-    profile, warehouse = request.profile, request.warehouse
-    spec: dict[str, Any] = {
+    profile = request.profile
+    return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "serviceAccountName": profile.service_account,
         "enableServiceLinks": False,
         "securityContext": pod_security(),
         "containers": [_container(request, after_oom=after_oom)],
-        "volumes": volumes(warehouse, metastore=True),
+        "volumes": volumes(request.warehouse, profile, metastore=True),
+        **profile.pod_spec_fields(profile.of_driver),
     }
-    if profile.node_selector:
-        spec["nodeSelector"] = dict(profile.node_selector)
-    if profile.tolerations:
-        spec["tolerations"] = [dict(toleration) for toleration in profile.tolerations]
-    return spec
 
 
 def _container(request: JobRequest, *, after_oom: bool) -> dict[str, Any]:
-    warehouse = request.warehouse
+    warehouse, profile = request.warehouse, request.profile
     of_pod = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _POD_FIELDS.items()]
-    variables = [*of_pod, *pod_environment(warehouse, metastore=True)]
+    variables = [*of_pod, *pod_environment(warehouse, profile, metastore=True)]
     return {
         "name": CONTAINER,
-        "image": request.profile.image,
-        "imagePullPolicy": request.profile.image_pull_policy,
+        "image": profile.image,
+        "imagePullPolicy": profile.image_pull_policy,
         "args": list(DRIVER_ARGUMENTS),
         "env": [{"name": REQUEST_VARIABLE, "value": json.dumps(request.to_json())}, *variables],
-        "resources": driver_resources(request.spark, request.profile, after_oom=after_oom),
+        "resources": driver_resources(request.spark, profile, after_oom=after_oom),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": container_security(),
-        "volumeMounts": volume_mounts(warehouse, metastore=True),
+        "volumeMounts": volume_mounts(warehouse, profile, metastore=True),
     }
