@@ -217,7 +217,7 @@ class Plane:
         """Change the Job of a compaction's current attempt as a queue does."""
         change = json.dumps({"metadata": {"labels": dict(labels or {})}, "spec": {"suspend": suspend}})
         job = current_job(self.compaction(compaction))
-        self._control.kubectl("patch", "job", job, "-n", NAMESPACE, "--type=merge", "-p", change)
+        self.control.kubectl("patch", "job", job, "-n", NAMESPACE, "--type=merge", "-p", change)
 
     def _patch(self, plural: str, name: str, spec: Mapping[str, Any]) -> None:
         self._custom.patch_namespaced_custom_object(GROUP, VERSION, NAMESPACE, plural, name, {"spec": spec})
