@@ -103,12 +103,7 @@ class Controller:
         self._cleanups = CleanupReconciler(services, self._reader_watch)
         self._policies = PolicyRunner(services)
         self._queues = QueueRunner(services)
-        for gauges in (
-            ResourceGauges(self._cache, clock, loaded=lambda: self.loaded),
-            PoolGauges(pools),
-            PolicyGauges(self._policies.own, clock),
-        ):
-            metrics.registry.register(gauges)
+        self._register_gauges()
         self._store_check = StoreCheck(config, work=work, pools=pools, metrics=metrics)
         self._warehouses = [warehouse.name for warehouse in config.warehouses]
         self._sweep_due = ticks() + SWEEP
@@ -120,6 +115,15 @@ class Controller:
         self._resting: dict[Key, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
+
+    def _register_gauges(self) -> None:
+        """Let the metrics show what is counted only when they are read."""
+        for gauges in (
+            ResourceGauges(self._cache, self._clock, loaded=lambda: self.loaded),
+            PoolGauges(self._pools),
+            PolicyGauges(self._policies.own, self._clock),
+        ):
+            self._metrics.registry.register(gauges)
 
     async def load(self) -> None:
         """Fill cache and queue with all existing objects: no turn can be determined before all are known.
