@@ -172,6 +172,16 @@ WAITING_REASONS = frozenset(
 """External causes. The compaction is retried, and the attempt does not count against retry.maxAttempts."""
 
 
+class Stage(StrEnum):
+    """A stage of a driver's work on a Hive table."""
+
+    PREFLIGHT = "preflight"
+    PLAN = "plan"
+    MERGE = "merge"
+    VERIFY = "verify"
+    PUBLISH = "publish"
+
+
 StageTimes = tuple[int, int, int]
 """When a stage first began and last ended, in milliseconds since 1970, and how many of these it took."""
 

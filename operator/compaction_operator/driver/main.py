@@ -18,6 +18,7 @@ from compaction_operator.api.request import (
     DriverResult,
     JobRequest,
     Reason,
+    Stage,
 )
 from compaction_operator.cleanup.places import misplaced, require_allowed
 from compaction_operator.driver import interruption
@@ -128,7 +129,7 @@ def _compact_hive(request: JobRequest, *, pod_uid: str, environment: Mapping[str
     interruption.listen()
     table = request.table
     with MetastoreClient(request.warehouse.metastore) as client:
-        with stages.during("preflight"):
+        with stages.during(Stage.PREFLIGHT):
             resolved = resolve(client, table, request.partitions)
             require_allowed(resolved.table, request.warehouse)
             require_one_compactor(client, resolved.table, allowed=request.allow_auto_compaction)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from compaction_operator.acid.plan import why_nothing
 from compaction_operator.api.cleanup import TableIdentity, Upload
 from compaction_operator.api.compaction import Totals
-from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
+from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason, Stage
 from compaction_operator.cleanup.fence import fence, retire
 from compaction_operator.driver import interruption
 from compaction_operator.driver.errors import JobError, Unstopped, job_error
@@ -116,7 +116,7 @@ class HiveCompaction:
             interruption.check()
             same = self._kept(self._unchanged([item.target for item in staged]), held)
             staged = self._kept(held.confirm([item for item in staged if item.target in same]), held)
-            with self._stages.during("publish"):
+            with self._stages.during(Stage.PUBLISH):
                 refused = journal.record([item.entry() for item in staged if item.matters], lock_ids=held.lock_ids)
                 ordered = sorted(staged, key=needs_exclusive)
                 results = (self._publish(item, held, refused.get(item.target.partition)) for item in ordered)
@@ -124,12 +124,12 @@ class HiveCompaction:
 
     def _stage(self, batch: Sequence[OpenTarget], held: Held) -> list[Staged]:
         """Make staging, fence, then list and plan. In this order no older attempt can publish after the listing."""
-        with self._stages.during("plan"):
+        with self._stages.during(Stage.PLAN):
             opened = self._kept(map(self._open, batch), held)
             prepared = self._kept(held.prepare(opened), held)
-        with self._stages.during("merge"):
+        with self._stages.during(Stage.MERGE):
             merged = self._merge(prepared)
-        with self._stages.during("verify"):
+        with self._stages.during(Stage.VERIFY):
             staged = self._kept(map(self._finish, merged), held)
         return self._kept(held.ready(staged), held)
 
