@@ -22,6 +22,7 @@ from sandbox import chart_readme
 from compaction_operator import __version__
 from compaction_operator.api.compaction import PLURAL, Readers, TableCompactionSpec
 from compaction_operator.api.config import (
+    COLLECTOR_PATTERN,
     HOST_PATTERN,
     LOCATION_PATTERN,
     CleanupSettings,
@@ -34,6 +35,7 @@ from compaction_operator.api.config import (
     QueuePool,
     SparkProfile,
     Tls,
+    TracingSettings,
     UiSettings,
     Volume,
     Warehouse,
@@ -146,7 +148,7 @@ def test_kustomize_installs_all_crds() -> None:
     ("model", "definition"),
     [(Warehouse, ("definitions", "warehouse")), (SparkProfile, ("definitions", "profile")),
      (CleanupSettings, ("properties", "cleanup")), (LogSettings, ("properties", "log")),
-     (UiSettings, ("properties", "ui"))],
+     (TracingSettings, ("properties", "tracing")), (UiSettings, ("properties", "ui"))],
 )  # fmt: skip
 def test_values_have_the_fields_of_the_configuration(model: type[BaseModel], definition: tuple[str, str]) -> None:
     """Whatever the operator can be told can be set with Helm, and nothing else."""
@@ -246,6 +248,12 @@ def test_values_locations_are_the_models() -> None:
     assert warehouse["receipts"]["properties"]["location"]["pattern"] == LOCATION_PATTERN
 
 
+def test_the_endpoint_of_traces_is_the_models() -> None:
+    """An address that the chart accepts is one that the operator takes."""
+    endpoint = values_schema()["properties"]["tracing"]["properties"]["endpoint"]
+    assert endpoint == {"type": "string", "pattern": COLLECTOR_PATTERN}
+
+
 @pytest.mark.parametrize(
     ("host", "fits"),
     [("localhost", True), ("page.example.", True), ("::1", True), ("10.0.0.1", True), ("*", False),
@@ -269,7 +277,7 @@ def test_default_values_are_the_models_defaults() -> None:
     values = load(CHART / "values.yaml")
     profiles = [{"image": "an-image", **profile} for profile in values["profiles"]]
     configuration = {
-        name: values[name] for name in ("warehouses", "cleanup", "maxConcurrentJobs", "jobTtl", "log", "ui")
+        name: values[name] for name in ("warehouses", "cleanup", "maxConcurrentJobs", "jobTtl", "log", "tracing", "ui")
     }
     assert OperatorConfig.model_validate({**configuration, "profiles": profiles}) == OperatorConfig(
         warehouses=(), profiles=(SparkProfile(name="default", image="an-image"),)

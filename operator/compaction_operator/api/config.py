@@ -23,6 +23,11 @@ from compaction_operator.logs import LogFormat
 
 LOCATION_PATTERN = r"^((file:(//)?)?/|(hdfs|viewfs)://[^/]*/|s3[an]?://[^/:@]+(/|$))"
 HOST_PATTERN = r"^[^/:*\s]+$|^[0-9a-fA-F:]+$"
+COLLECTOR_PATTERN = (
+    r"^(https?://([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\])"
+    r"(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?(/[^\s?#]*)?)?$"
+)
+"""Scheme, host, port and path: a user's password would be in the log, and a query is not kept."""
 METASTORE_URI_PATTERN = r"^(thrift://[^:/]+:[0-9]+|https?://[^:/]+:[0-9]+/.*)$"
 
 
@@ -313,7 +318,7 @@ class LogSettings(Model):
 class TracingSettings(Model):
     """Where the controller sends traces by OTLP/HTTP, such as http://collector:4318. Empty: nowhere."""
 
-    endpoint: str = Field(default="", pattern=r"^(https?://[^/\s]+[^\s]*)?$")
+    endpoint: str = Field(default="", pattern=COLLECTOR_PATTERN)
 
 
 class LeaderElection(Model):
