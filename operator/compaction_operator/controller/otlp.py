@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
-from urllib3 import PoolManager
+from urllib3 import PoolManager, Timeout
 from urllib3.exceptions import HTTPError
 
 from compaction_operator import __version__
@@ -25,6 +25,7 @@ WAITING_SPANS = 1024
 """How many spans wait for the collector. More are dropped."""
 BATCH_SPANS = 128
 TIMEOUT_SECONDS = 5.0
+"""How long connecting and the wait for an answer may take together."""
 SERVICE = "compaction-operator"
 _JSON = {"Content-Type": "application/json"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -108,19 +109,31 @@ class Exporter:
             batch = [self._waiting.get()]
             while len(batch) < BATCH_SPANS and not self._waiting.empty():
                 batch.append(self._waiting.get())
-            self._post(batch)
+            try:
+                self._post(batch)
+            except Exception:  # a last resort: a span that cannot be sent must not end the thread
+                log.exception("%d spans are lost", len(batch))
 
     def _post(self, batch: Sequence[Span]) -> None:
         body = request_of(batch, namespace=self._namespace)
         try:
-            answer = self._http.request("POST", self._url, body=body, headers=_JSON, timeout=TIMEOUT_SECONDS)
+            status = self._status_of(body)
         except HTTPError as error:
             self._failed(str(error))
             return
-        if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-            self._failed(f"HTTP status {answer.status}")
-        else:
+        if status >= HTTPStatus.MULTIPLE_CHOICES:
+            self._failed(f"HTTP status {status}")
+        elif not self._healthy:
             self._healthy = True
+            log.info("%s takes spans again", self._url)
+
+    def _status_of(self, body: bytes) -> int:
+        """Post a body and return the answer's status. NB: the answer's own body, which may be endless, is not read."""
+        limit = Timeout(total=TIMEOUT_SECONDS)
+        with self._http.request(
+            "POST", self._url, body=body, headers=_JSON, timeout=limit, preload_content=False
+        ) as answer:
+            return answer.status
 
     def _failed(self, why: str) -> None:
         """Log the first loss since the collector took spans."""

@@ -2,12 +2,13 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from compaction_operator.api.conditions import SUCCEEDED, Condition, ConditionStatus, find_condition
-from compaction_operator.api.request import SUCCESS_REASONS
+from compaction_operator.api.request import Stage, StageTimes
 from compaction_operator.controller.kube.driver_pod import DriverEnd
 from compaction_operator.controller.kube.resources import Cleanup, Compaction
 from compaction_operator.controller.kube.times import known_time
@@ -18,7 +19,10 @@ log = logging.getLogger(__name__)
 Send = Callable[[Iterable[Span]], None]
 ROOT = "attempt"
 BUSY = "compaction.busy_ms"
-_GOOD = frozenset(reason.value for reason in SUCCESS_REASONS)
+ERROR_CHARACTERS = 1000
+LEEWAY = timedelta(seconds=1)
+"""Kubernetes gives the start and the end of a container in whole seconds."""
+_USER = re.compile(r"(?<=://)[^/\s]*@")
 
 
 def nowhere(_spans: Iterable[Span]) -> None:
@@ -59,12 +63,24 @@ def attempt_spans(before: Compaction, after: Compaction, end: DriverEnd | None, 
     yield _judged(root, after.status.conditions)
     if first:
         yield make.span(ROOT, "queue", begin, started)
-    if end is None or end.started is None or end.finished is None:
+    # NB: of a container that could not be started the kubelet may say that it started in 1970.
+    if end is None or end.started is None or end.finished is None or end.started < started - LEEWAY:
         return
     yield make.span(ROOT, "launch", started, end.started)
     yield make.span(ROOT, "driver", end.started, end.finished)
-    for name, (first_ms, last_ms, busy_ms) in (end.result.stages if end.result else {}).items():
-        yield replace(make.span("driver", name, _moment(first_ms), _moment(last_ms)), attributes={BUSY: busy_ms})
+    stages = end.result.stages if end.result else {}
+    yield from _stage_spans(make, stages, earliest=end.started - LEEWAY, latest=end.finished + LEEWAY)
+
+
+def _stage_spans(
+    make: "_Maker", stages: Mapping[str, StageTimes], *, earliest: datetime, latest: datetime
+) -> Iterator[Span]:
+    """Yield the spans of the known stages whose times are possible: a pod of a tenant says them."""
+    least, most = (moment.timestamp() * 1000 for moment in (earliest, latest))
+    for stage in (one for one in Stage if one in stages):
+        first, last, busy = stages[stage]
+        if least <= first and last <= most and 0 <= busy <= last - first:
+            yield replace(make.span("driver", stage, _moment(first), _moment(last)), attributes={BUSY: busy})
 
 
 def cleanup_spans(cleanup: Cleanup) -> Iterator[Span]:
@@ -105,7 +121,7 @@ def _attributes(compaction: Compaction) -> dict[str, str | int]:
         "k8s.namespace.name": compaction.meta.namespace,
         "k8s.job.name": compaction.status.job or "",
         "db.namespace": table.database or "",
-        "db.collection.name": table.name or table.location or "",
+        "db.collection.name": table.name or _without_users(table.location or ""),
         "compaction.name": compaction.meta.name,
         "compaction.type": compaction.spec.type.value,
         "compaction.warehouse": compaction.spec.warehouse,
@@ -116,9 +132,15 @@ def _attributes(compaction: Compaction) -> dict[str, str | int]:
 def _judged(span: Span, conditions: Sequence[Condition]) -> Span:
     """Return a span with the error that its conditions say, if they say one."""
     verdict = find_condition(conditions, SUCCEEDED)
-    if verdict is None or verdict.status is ConditionStatus.TRUE or verdict.reason in _GOOD:
+    if verdict is None or verdict.status is ConditionStatus.TRUE:
         return span
-    return replace(span, error=verdict.message, attributes={**span.attributes, "error.type": verdict.reason})
+    error = _without_users(verdict.message)[:ERROR_CHARACTERS]
+    return replace(span, error=error, attributes={**span.attributes, "error.type": verdict.reason})
+
+
+def _without_users(text: str) -> str:
+    """Return a text whose addresses lack what is before an @: it may be a password."""
+    return _USER.sub("", text)
 
 
 def _moment(milliseconds: int) -> datetime:

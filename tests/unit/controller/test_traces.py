@@ -3,10 +3,12 @@
 import asyncio
 import json
 import queue
+import select
 import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -14,27 +16,31 @@ import pytest
 from pydantic import ValidationError
 
 from compaction_operator.api.config import TracingSettings
-from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.api.request import DriverResult, Reason, Stage, StageTimes
 from compaction_operator.controller import otlp, traces
 from compaction_operator.controller.app import _traces
+from compaction_operator.controller.kube.driver_pod import DriverEnd
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.controller.otlp import WAITING_SPANS, Exporter, Span
 from compaction_operator.controller.traces import Traces, nowhere
-from tests.unit.controller.sandbox import CONFIG, NOON, Sandbox, compaction_raw
+from tests.unit.controller.sandbox import CONFIG, NOON, Sandbox, compaction, compaction_raw
 from tests.unit.controller.test_controller import job, journal
 
 SECONDS = 30.0
 """What a thread may take: how fast the machine is is not asked."""
 STAGES = {"plan": (1_767_268_801_000, 1_767_268_802_000, 900), "publish": (1_767_268_803_000, 1_767_268_804_000, 1000)}
+MERGE = (1_767_268_802_000, 1_767_268_803_000, 1000)
+FINISHED = NOON + timedelta(seconds=4)
 SPAN = Span("0" * 32, "1" * 16, "", "attempt", NOON, NOON)
 
 
 @dataclass
 class Collector:
-    """A collector on this machine that answers with a status."""
+    """A collector on this machine that answers with a status and, if it is `endless`, with a body without an end."""
 
     status: int = 200
+    endless: bool = False
     bodies: "queue.Queue[Any]" = field(default_factory=queue.Queue)
     paths: list[str] = field(default_factory=list)
     endpoint: str = ""
@@ -64,6 +70,9 @@ def collector() -> Iterator[Collector]:
             made.bodies.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(made.status)
             self.end_headers()
+            self.wfile.flush()
+            while made.endless and not select.select([self.connection], [], [], 0.05)[0]:
+                self.wfile.write(b" ")
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""
@@ -89,7 +98,7 @@ async def _story(sender: Traces, result: DriverResult, *, ok: bool) -> Sandbox:
     box.kube.end_job(job(), result, ok=ok)
     (pod,) = box.kube.pods[job()]
     (container,) = pod["status"]["containerStatuses"]
-    times = {"startedAt": rfc3339(NOON), "finishedAt": rfc3339(NOON)}
+    times = {"startedAt": rfc3339(NOON), "finishedAt": rfc3339(FINISHED)}
     container["state"]["terminated"] |= times
     await box.run()
     box.work.locks = ()
@@ -145,8 +154,12 @@ def test_a_failed_attempt_has_its_reason(collector: Collector) -> None:
 
 
 def test_without_an_endpoint_nothing_is_made(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """No span, and so no thread and no connection."""
+    """No span, and so no thread and no connection. With an endpoint the same story would make some."""
     monkeypatch.setattr(traces, "_Maker", None)
+    taken: list[Span] = []
+    whole_story(Traces(taken.extend), COMPACTED)
+    assert "a trace is lost" in caplog.text
+    caplog.clear()
     made = _traces(CONFIG)
     assert made.send is nowhere
     assert whole_story(made, COMPACTED).cleanup()["phase"] == "Succeeded"
@@ -211,7 +224,136 @@ def test_a_collector_that_is_away_is_one_line(
     assert caplog.text.count("spans are dropped, as") == 1
 
 
-@pytest.mark.parametrize("endpoint", ["collector:4318", "file:///etc/passwd", "http://", "http:// a"])
+def test_an_outage_and_its_end_are_a_line_each(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+    """Also the next outage."""
+    caplog.set_level("INFO", otlp.__name__)
+    exporter = Exporter(collector.endpoint, namespace="")
+    for status in (200, 503, 503, 200, 200, 503, 503, 200):
+        collector.status = status
+        exporter._post([SPAN])
+    said = [record.getMessage().partition(" ")[0] for record in caplog.records if record.name == otlp.__name__]
+    assert said == ["spans", f"{collector.endpoint}/v1/traces", "spans", f"{collector.endpoint}/v1/traces"]
+
+
+def test_an_answer_without_an_end_is_not_read(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+    """Its status says enough: the collector takes the next spans."""
+    collector.endless = True
+    exporter = Exporter(collector.endpoint, namespace="")
+    for _ in range(2):
+        exporter.send([SPAN])
+        collector.spans(1)
+    assert "spans are dropped" not in caplog.text
+
+
+def test_a_span_that_cannot_be_written_is_lost_alone(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+    """The thread goes on with the next."""
+    asked = threading.Event()
+
+    class Broken(Span):
+        def to_json(self) -> dict[str, Any]:
+            asked.set()
+            raise OverflowError("a mistake")
+
+    exporter = Exporter(collector.endpoint, namespace="")
+    exporter.send([Broken("0" * 32, "1" * 16, "", "broken", NOON, NOON)])
+    assert asked.wait(SECONDS)
+    exporter.send([SPAN])
+    assert set(collector.spans(1)) == {"attempt"}
+    assert "1 spans are lost" in caplog.text
+
+
+def spans_of(
+    stages: dict[str, StageTimes], *, attempt: int = 1, started: datetime = NOON, message: str = "", **spec: Any
+) -> list[Span]:
+    """Return the spans of an attempt that begins at noon and whose driver says those stages."""
+    verdict = {"type": "Succeeded", "status": "False", "reason": "LockLost", "message": message}
+    status = {
+        "attempt": attempt,
+        "attemptStartTime": rfc3339(NOON),
+        "conditions": [{**verdict, "lastTransitionTime": rfc3339(NOON)}],
+    }
+    judged = compaction(created=NOON - timedelta(seconds=60), status=status, **spec)
+    result = DriverResult(reason=Reason.LOCK_LOST, message="", stages=stages)
+    end = DriverEnd(result, "", started=started, finished=FINISHED)
+    return list(traces.attempt_spans(judged, judged, end, now=FINISHED))
+
+
+def names(spans: list[Span]) -> list[str]:
+    return [span.name for span in spans]
+
+
+def test_a_second_attempt_is_another_trace_that_begins_with_it() -> None:
+    first, second = spans_of({}), spans_of({}, attempt=2)
+    assert names(first) == ["attempt", "queue", "launch", "driver"]
+    assert names(second) == ["attempt", "launch", "driver"]
+    assert (first[0].start, second[0].start) == (NOON - timedelta(seconds=60), NOON)
+    assert first[0].trace != second[0].trace
+    assert not {span.id for span in first} & {span.id for span in second}
+
+
+@pytest.mark.parametrize("started", [datetime.fromisoformat("1970-01-01T00:00:00Z"), NOON - timedelta(seconds=2)])
+def test_a_container_that_never_started_has_no_span(started: datetime) -> None:
+    """Kubernetes may give 1970 as its start. A second is what a start may lack, as its fraction is cut off."""
+    assert names(spans_of({"merge": MERGE}, started=started)) == ["attempt", "queue"]
+    assert "merge" in names(spans_of({"merge": MERGE}, started=NOON - timedelta(seconds=1)))
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        (-1, 1_767_268_803_000, 1000),
+        (1_767_268_802_000, 10**30, 1000),
+        (10**30, 10**30, 0),
+        (1_767_268_798_999, 1_767_268_803_000, 1000),
+        (1_767_268_802_000, 1_767_268_805_001, 1000),
+        (1_767_268_803_000, 1_767_268_802_000, 0),
+        (1_767_268_802_000, 1_767_268_803_000, -1),
+        (1_767_268_802_000, 1_767_268_803_000, 1001),
+        (1_767_268_802_000, 1_767_268_803_000, 10**30),
+    ],
+)
+def test_a_stage_with_impossible_times_is_skipped(times: StageTimes) -> None:
+    """A pod of a tenant says them, and a collector refuses all spans of a request for one number that is too large."""
+    assert names(spans_of({"merge": times, "verify": MERGE})) == ["attempt", "queue", "launch", "driver", "verify"]
+
+
+def test_a_stage_may_be_as_long_as_its_driver_and_a_second_at_each_end() -> None:
+    assert "merge" in names(spans_of({"merge": (1_767_268_799_000, 1_767_268_805_000, 6000)}))
+
+
+def test_only_known_stages_are_taken() -> None:
+    """No other span's name, of which the id would be the same."""
+    said = spans_of(dict.fromkeys(["queue", "attempt", "driver", "cleanup a", "other", *Stage], MERGE))
+    assert names(said) == ["attempt", "queue", "launch", "driver", *Stage]
+    assert len({span.id for span in said}) == len(said)
+
+
+def test_no_user_of_an_address_and_no_long_message_leaves_the_cluster() -> None:
+    location = "hdfs://alice:secret@nn:8020/lake/orders"
+    message = f"{location} is away, {'x' * 2000}"
+    attempt = spans_of({}, message=message, table={"location": location}, type="Compaction", format="Hudi")[0]
+    assert attempt.attributes["db.collection.name"] == "hdfs://nn:8020/lake/orders"
+    assert attempt.error is not None
+    assert attempt.error.startswith("hdfs://nn:8020/lake/orders is away, ")
+    assert len(attempt.error) == 1000
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["collector:4318", "file:///etc/passwd", "http://", "http:// a", "http://:4318", "http:///v1", "http://a:",
+     "http://a:0", "http://a:65536", "http://a:port", "http://alice@a", "http://alice:secret@a:4318", "http://a?b=c",
+     "http://a/?b=c", "http://a/b#c", "http://a#c", "http://a b", "http://a/b c", "http://a\n", "http://-a"],
+)  # fmt: skip
 def test_an_endpoint_is_an_address_of_the_web(endpoint: str) -> None:
+    """Without a login, which would be in the log, and without what would be lost."""
     with pytest.raises(ValidationError):
         TracingSettings(endpoint=endpoint)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["", "http://collector:4318", "https://otlp.example.com/", "http://[fd00::1]:4318", "http://10.0.0.1:65535/otlp",
+     "http://collector.observability.svc:4318", "https://a.example/api/@team"],
+)  # fmt: skip
+def test_an_endpoint_may_have_a_port_and_a_path(endpoint: str) -> None:
+    assert TracingSettings(endpoint=endpoint).endpoint == endpoint
