@@ -130,10 +130,9 @@ class Exporter:
     def _status_of(self, body: bytes) -> int:
         """Post a body and return the answer's status. NB: the answer's own body, which may be endless, is not read."""
         limit = Timeout(total=TIMEOUT_SECONDS)
-        with self._http.request(
-            "POST", self._url, body=body, headers=_JSON, timeout=limit, preload_content=False
-        ) as answer:
-            return answer.status
+        answer = self._http.request("POST", self._url, body=body, headers=_JSON, timeout=limit, preload_content=False)
+        answer.close()
+        return answer.status
 
     def _failed(self, why: str) -> None:
         """Log the first loss since the collector took spans."""
