@@ -40,10 +40,7 @@ ObjectName = Annotated[str, Field(pattern=OBJECT_NAME_PATTERN, max_length=253)]
 
 
 class Placement(Model):
-    """Where pods run, and their labels and annotations. Kubernetes has fields of the same names.
-
-    Raises ValueError for a label or an annotation that is not the administrator's to set.
-    """
+    """Where pods run, and their labels and annotations. Kubernetes has fields of the same names."""
 
     node_selector: dict[str, str] = Field(default_factory=dict)
     tolerations: tuple[dict[str, Any], ...] = ()
@@ -146,7 +143,7 @@ class ExtraMount(Model):
 class PodAdditions(Placement):
     """A profile's placement of both roles, what only one has, and what the containers of both have besides.
 
-    `require_none_of_the_operators` is to be called by whoever knows the profile's name.
+    `clashes` is called by the profile, which knows its name.
     """
 
     driver: Placement = Placement()

@@ -339,6 +339,22 @@ def test_a_driver_that_its_queue_stops_makes_room_for_the_next_attempt() -> None
     assert (succeeded(paused)[1], paused.status.failed_attempts) == ("Preempted", 0)
 
 
+def test_a_driver_that_was_stopped_and_let_go_unseen_makes_room_for_the_next_attempt() -> None:
+    """A controller that was away sees only that the Job may start later than what its driver reported."""
+    observed = CompactionObservation(job=replace(view(), resumed="2026-01-02T12:00:00Z"))
+    decision = step({**STARTED, "progress": SHOWN}, observed, now=NOON + timedelta(days=1))
+    assert decision.status.ending is not None
+    assert decision.status.ending.reason == "Preempted"
+
+
+def test_a_driver_with_a_journal_has_run_whatever_it_reported() -> None:
+    journal = cleanup(attempt=1)
+    for attempt, ended in ((1, "Preempted"), (2, None)):
+        observed = CompactionObservation(job=HELD, cleanups=(journal,))
+        decision = step({**STARTED, "attempt": attempt}, observed)
+        assert (decision.status.ending and decision.status.ending.reason) == ended
+
+
 def test_a_suspended_compaction_does_not_wait_in_a_queue() -> None:
     decision = step(STARTED, CompactionObservation(job=HELD), suspend=True)
     assert decision.action is CompactionAction.DELETE_JOB

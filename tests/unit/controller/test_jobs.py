@@ -317,7 +317,7 @@ def test_a_job_has_ended_only_when_its_pod_has(conditions: dict[str, str], state
         (None, None, False, None),
         (True, None, True, None),
         (True, "True", True, None),
-        (False, "True", False, None),
+        (False, "True", True, None),
         (False, "False", False, "2026-01-01T12:00:00Z"),
         (True, "False", True, None),
     ],
@@ -325,7 +325,7 @@ def test_a_job_has_ended_only_when_its_pod_has(conditions: dict[str, str], state
 def test_a_job_that_a_queue_holds_back(
     suspend: bool | None, status: str | None, suspended: bool, resumed: str | None
 ) -> None:
-    """By its spec, which is what Kueue changes; the condition says since when it may start."""
+    """By its spec, which is what Kueue changes, until the condition says since when it may start."""
     manifest = job_manifest(request(), ttl=1.0)
     manifest["metadata"] |= {"resourceVersion": "7", "labels": {"kueue.x-k8s.io/queue-name": "nightly"}}
     manifest["spec"] |= {} if suspend is None else {"suspend": suspend}

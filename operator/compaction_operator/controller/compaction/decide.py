@@ -100,7 +100,8 @@ class CompactionObservation:
     `in_line` means that it waits for nothing that is worth a status: its turn comes as soon as a preflight may begin.
     `refused` is why the Job cannot be created, `pod` is what keeps the driver from running, `executors` is what keeps
     its executors from running, and `lost` is why the driver is lost according to the metastore. `recorded` means that
-    the receipt of the end is written, or why it is not. `cleanups` are the known ones of a compaction that has ended.
+    the receipt of the end is written, or why it is not. `cleanups` are the known ones of a compaction that has ended
+    or whose Job is suspended.
     """
 
     waits_for: str | None = None
@@ -312,7 +313,11 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         """Handle a Job that has not ended."""
         if self.status.ending is not None:
             return self._delete_job(self.status.ending)
-        return self._wait_in_queue(job) if job.suspended else self._watch_job(job)
+        if job.suspended:
+            return self._wait_in_queue(job)
+        if self.status.progress is not None and self._waited_until(job.resumed):
+            return self._give_up(Reason.PREEMPTED, f"job {job.name} was suspended while it ran, and resumed")
+        return self._watch_job(job)
 
     def _watch_job(self, job: JobView) -> CompactionDecision:
         self._count_from(job.resumed)
@@ -343,7 +348,8 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         A driver that has run has lost its pod: a later one belongs to an attempt of its own, which has its own Job.
         """
         where = f"queue {job.queue}" if job.queue else "what suspended it"
-        if (self._observed.progress or self.status.progress) is not None:
+        journals = [one.spec.compaction.attempt for one in self._observed.cleanups]
+        if (self._observed.progress or self.status.progress) is not None or self.status.attempt in journals:
             return self._give_up(Reason.PREEMPTED, f"job {job.name} was suspended while it ran, by {where}")
         self.update(pod_trouble=None)
         message = f"attempt {self.status.attempt}: job {job.name} is suspended: it waits for {where}"
@@ -351,12 +357,17 @@ class _CompactionStep(Draft[TableCompactionStatus]):
 
     def _count_from(self, resumed: str | None) -> None:
         """Count the attempt's times from when its Job had leave to start."""
+        if waited := self._waited_until(resumed):
+            self.update(attempt_start_time=resumed)
+            if self._deadline is not None:
+                self._deadline += waited
+
+    def _waited_until(self, resumed: str | None) -> timedelta | None:
+        """Return how long the Job was suspended after the time from which the attempt counts; None if it was not."""
         since = self.status.attempt_start_time
-        if resumed is None or since is None or parse_time(resumed) <= parse_time(since):
-            return
-        self.update(attempt_start_time=resumed)
-        if self._deadline is not None:
-            self._deadline += parse_time(resumed) - parse_time(since)
+        if resumed is None or since is None:
+            return None
+        return max(parse_time(resumed) - parse_time(since), timedelta()) or None
 
     def _executors_wait(self, trouble: PodTrouble, requeue_after: float) -> CompactionDecision:
         """Report that no executor runs. With Auto, the driver itself goes on without them after a while."""

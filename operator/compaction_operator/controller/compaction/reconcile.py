@@ -116,7 +116,8 @@ class CompactionReconciler:
             return CompactionObservation(job=job)
         if job.suspended:
             self._forget_driver(compaction)
-            return CompactionObservation(job=job, progress=progress)
+            known = self._cluster.known_cleanups(compaction)
+            return CompactionObservation(job=job, progress=progress, cleanups=known)
         pod = None if job.ready else await self._pod_trouble(meta.namespace, name)
         executors = await self._executors_trouble(compaction, name) if job.ready else None
         if pod is not None:

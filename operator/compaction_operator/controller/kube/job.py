@@ -30,7 +30,7 @@ MEMORY_OVERHEAD_MINIMUM = 512
 
 _SIZE = re.compile(r"^([0-9]+)([kmgt]?)b?$")
 _MEBIBYTES = {"k": 1 / 1024, "": 1.0, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024.0}
-RESUMED = ("Suspended", "False")
+SUSPENDED, RESUMED = ("Suspended", "True"), ("Suspended", "False")
 LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
 """Kueue's queue of a Job: https://kueue.sigs.k8s.io/docs/tasks/run/jobs/."""
 _POD_FIELDS = {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid", "POD_IP": "status.podIP"}
@@ -191,7 +191,8 @@ def view_job(raw: Mapping[str, Any]) -> JobView:
     metadata = raw["metadata"]
     status = raw.get("status") or {}
     state, message = _state(status)
-    suspended = bool((raw.get("spec") or {}).get("suspend"))
+    # NB: right after a resumption it is not known since when. The Job's controller says so by the condition.
+    suspended = bool((raw.get("spec") or {}).get("suspend")) or SUSPENDED in _conditions(status)
     return JobView(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -208,9 +209,13 @@ def view_job(raw: Mapping[str, Any]) -> JobView:
 
 def _resumed(status: Mapping[str, Any]) -> str | None:
     """Return when the Job was resumed. NB: not its startTime, which Kueue removes, and which each Job has."""
-    conditions = status.get("conditions") or ()
-    ended = (one.get("lastTransitionTime") for one in conditions if (one["type"], one["status"]) == RESUMED)
-    return next(ended, None)
+    return _conditions(status).get(RESUMED)
+
+
+def _conditions(status: Mapping[str, Any]) -> dict[tuple[str, str], str | None]:
+    """Return since when the conditions are as they are, by type and status."""
+    found = status.get("conditions") or ()
+    return {(one["type"], one["status"]): one.get("lastTransitionTime") for one in found}
 
 
 def _state(status: Mapping[str, Any]) -> tuple[JobState, str]:
