@@ -10,13 +10,14 @@ from compaction_operator.hudi.errors import (
 from compaction_operator.hudi.files import Commits, LogSizes, SliceSizes, commits_of, sizes_of, timeline_folder
 from compaction_operator.hudi.instants import Action, Instant, State, Todo, decide, is_own, late, stale
 from compaction_operator.hudi.log_blocks import Block, LogFile
-from compaction_operator.hudi.merging import keeps_deletes, merges_partial_records
+from compaction_operator.hudi.merging import EVENT_TIME, keeps_deletes, merge_mode_of, merges_partial_records
 from compaction_operator.hudi.options import lock_provider, require_fitting_type, threshold, write_options
 from compaction_operator.hudi.plans import Cleaned, FileGroup, Operation, Plan, Written
 from compaction_operator.hudi.properties import BUNDLES, HudiTable, bundle_for, read_table
 
 __all__ = [
     "BUNDLES",
+    "EVENT_TIME",
     "Action",
     "Block",
     "Choice",
@@ -45,6 +46,7 @@ __all__ = [
     "late",
     "lies_in",
     "lock_provider",
+    "merge_mode_of",
     "merges_partial_records",
     "read_table",
     "require_fitting_type",

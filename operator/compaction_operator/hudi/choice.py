@@ -11,14 +11,24 @@ _TWO_TYPES = (
     "its deletes have ordering values of two types, as deletes by operation and by flag have, or of one that cannot be "
     "read, and not every reader can read a merged block of both: compact it fully"
 )
+_BELOW = (
+    "its deletes by operation have no ordering value, so by event time they are merged with newer blocks only together "
+    "with all older ones: compact it fully, or raise hudi.maxLogFileSizeToMerge"
+)
+_DELETES: tuple[tuple[str, dict[str, bool]], ...] = (
+    (_TWO_TYPES, {"mixes_types": True}),
+    (_BELOW, {"by_event_time": False}),
+    (_TWO_TYPES, {"mixes_types": True, "by_event_time": False}),
+)
+"""What may be said of deletes that kept a file group from being merged, if it would be merged without these rules."""
 
 
 class Choice:
     """Chooses blocks for one file group after another, and remembers why it skipped a file group. A `Choose`.
 
     `limit` is in bytes, None for no limit. `partitions` are partition paths or leading parts of them; an empty
-    sequence means all partitions. `newest_only` and `keeps_deletes` are those of `best_run`. `held_up_by`
-    names the pending delta commits that prevented the plan of a file group.
+    sequence means all partitions. `newest_only`, `keeps_deletes` and `by_event_time` are those of `best_run`.
+    `held_up_by` names the pending delta commits that prevented the plan of a file group.
     """
 
     def __init__(
@@ -29,12 +39,14 @@ class Choice:
         partitions: Sequence[str],
         newest_only: bool,
         keeps_deletes: bool = True,
+        by_event_time: bool = True,
     ) -> None:
         self.threshold = threshold
         self._limit = limit
         self._partitions = tuple(partitions)
         self.newest_only = newest_only
         self._keeps_deletes = keeps_deletes
+        self._by_event_time = by_event_time
         self.forget()
 
     def forget(self) -> None:
@@ -47,14 +59,15 @@ class Choice:
         """Return the blocks of a file group to merge; an empty tuple skips the file group."""
         if not self.covers(operation.partition):
             return ()
-        runs = partial(best_run, operation.files, limit=self._limit, keeps_deletes=self._keeps_deletes)
+        rules = {"keeps_deletes": self._keeps_deletes, "by_event_time": self._by_event_time}
+        runs = partial(best_run, operation.files, limit=self._limit, **rules)
         chosen = partial(runs, threshold=self.threshold, newest_only=self.newest_only)
         if found := chosen(pending=pending):
             return found
         if chosen(pending=()):
             self.held_up_by = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
-        why = _TWO_TYPES if chosen(pending=pending, mixes_types=True) else self.obstacle(operation.files)
-        if why:
+        of_deletes = (why for why, lenient in _DELETES if chosen(pending=pending, **lenient))
+        if why := next(of_deletes, None) or self.obstacle(operation.files):
             self._left_alone = f"file group {operation.file_id}: {why}"
         longest = runs(threshold=1, pending=(), newest_only=False)
         self._longest = max(self._longest or 0, len(longest))

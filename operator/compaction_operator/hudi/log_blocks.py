@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 UNKNOWN = -1
 """The type of a delete's ordering value where it cannot be read. NB: two unknown types may differ."""
 
+WITHOUT_ORDERING = frozenset({0, 2})
+"""The types of deletes by operation: null or int. NB: deletes by flag have the latter too if the field is an int."""
+
 
 @dataclass(frozen=True)
 class LogFile:
@@ -93,6 +96,7 @@ def best_run(
     pending: Collection[str],
     newest_only: bool,
     keeps_deletes: bool,
+    by_event_time: bool,
     mixes_types: bool = False,
 ) -> tuple[Block, ...]:
     """Return the longest run of at least `threshold` consecutive blocks of at most `limit` bytes each.
@@ -101,7 +105,8 @@ def best_run(
     commits of any writer) may fall within the run. `newest_only` is for tables that are read with Hudi's first
     scanner, which replays a merged block after everything older. The run must then end with the slice's newest block,
     and all pending instants must be older than the run. Unless the compactor `keeps_deletes`, no block of the run may
-    have any. The deletes of a run have ordering values of one known type, unless it `mixes_types`.
+    have any. The deletes of a run have ordering values of one known type, unless it `mixes_types`. In a table
+    `by_event_time` nothing follows a delete by operation in a run, unless nothing is below the run (`_at_deletes`).
     """
     blocks = blocks_of(files)
     fits = [
@@ -110,6 +115,9 @@ def best_run(
     ]
     found = _runs(blocks, fits, pending)
     parts = found if mixes_types else [part for run in found for part in _of_one_type(run)]
+    if by_event_time:
+        oldest = min((blocks[0].first, *pending)) if blocks else ""
+        parts = [part for run in parts for part in ((run,) if run[0].first == oldest else _at_deletes(run))]
     runs = [run for run in parts if len(run) >= threshold]
     if newest_only:
         runs = [run for run in runs if run[-1] is blocks[-1] and all(instant < run[0].first for instant in pending)]
@@ -172,3 +180,18 @@ def _of_one_type(run: tuple[Block, ...]) -> Iterator[tuple[Block, ...]]:
             yield run[begin:end]
             begin = first
     yield run[begin:]
+
+
+def _at_deletes(run: tuple[Block, ...]) -> Iterator[tuple[Block, ...]]:
+    """Yield the parts of a run, each up to a block with deletes by operation.
+
+    Such a delete wins over any older record, and any newer one wins over it. Merged with a newer record of its key it
+    is gone, and then an older record of a greater ordering value below the run would win.
+    """
+    begin = 0
+    for end, block in enumerate(run, 1):
+        if block.deletes & WITHOUT_ORDERING:
+            yield run[begin:end]
+            begin = end
+    if begin < len(run):
+        yield run[begin:]

@@ -1,5 +1,7 @@
 """What is chosen of Hudi's own plan, and what is said when nothing is."""
 
+from functools import partial
+
 import pytest
 
 from compaction_operator.hudi import Choice, LogFile, Operation
@@ -87,3 +89,13 @@ def test_deletes_of_two_types_are_named_where_they_keep_blocks_apart(types: tupl
     one = choice()
     assert not one(Operation("", "f1", files), ())
     assert one.why_nothing([3]).startswith("file group f1: its deletes have ordering values of two types")
+
+
+def test_deletes_by_operation_are_named_where_a_block_below_keeps_them_from_being_merged() -> None:
+    files = tuple(LogFile(f"log.{n}", (f"{n}",), 9 if n == 1 else 1, deletes=frozenset({2} if n == 2 else ()))
+                  for n in (1, 2, 3))  # fmt: skip
+    rules = partial(Choice, threshold=2, limit=5, partitions=(), newest_only=False)
+    one = rules(by_event_time=True)
+    assert not one(Operation("", "f1", files), ())
+    assert one.why_nothing([3]).startswith("file group f1: its deletes by operation have no ordering value")
+    assert len(rules(by_event_time=False)(Operation("", "f1", files), ())) == 2

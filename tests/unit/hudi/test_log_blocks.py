@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compaction_operator.hudi import Block, LogFile
+from compaction_operator.hudi import LogFile
 from compaction_operator.hudi.log_blocks import UNKNOWN, best_run, blocks_of
 
 
@@ -24,10 +24,17 @@ def run(
     pending: tuple[int, ...] = (),
     newest_only: bool = False,
     keeps_deletes: bool = True,
+    by_event_time: bool = True,
 ) -> list[str]:
     names = [f"{instant:03}" for instant in pending]
     found = best_run(
-        files, threshold=threshold, limit=limit, pending=names, newest_only=newest_only, keeps_deletes=keeps_deletes
+        files,
+        threshold=threshold,
+        limit=limit,
+        pending=names,
+        newest_only=newest_only,
+        keeps_deletes=keeps_deletes,
+        by_event_time=by_event_time,
     )
     return [file.instants[0] for block in found for file in block.files]
 
@@ -73,14 +80,34 @@ def test_deletes_with_ordering_values_of_two_types_are_not_merged_into_one_block
 def test_the_newest_blocks_of_one_type_are_merged_where_only_they_may_be() -> None:
     types = [{3}, {}, {}, {}, {2}, {}, {3}]
     files = [replace(file(n), deletes=frozenset(found)) for n, found in enumerate(types, 1)]
-    assert run(*files) == ["002", "003", "004", "005", "006"]
+    assert run(*files) == ["002", "003", "004", "005"]
     assert run(*files, newest_only=True) == ["006", "007"]
 
 
 def test_a_merged_block_has_the_types_of_its_originals() -> None:
     by_flag = replace(file(1), deletes=frozenset({3}))
     merged = replace(file(3), replaces=frozenset({"001", "002"}))
-    assert run(by_flag, file(2), merged, replace(file(4), deletes=frozenset({2})), file(5)) == ["004", "005"]
+    files = by_flag, file(2), merged, replace(file(4), deletes=frozenset({2})), file(5)
+    assert run(*files, by_event_time=False) == ["004", "005"]
+
+
+@pytest.mark.parametrize("kind", [0, 2])
+def test_by_event_time_nothing_newer_is_merged_with_a_delete_by_operation_but_with_all_that_is_older(kind: int) -> None:
+    """A record above the delete would meet an older one of greater ordering without the delete between the two."""
+    deleted = replace(file(3), deletes=frozenset({kind}))
+    newer = [file(4), file(5)]
+    assert run(file(1), file(2), deleted, *newer) == ["001", "002", "003", "004", "005"]
+    assert run(file(1, 99), file(2), deleted, file(4)) == ["002", "003"]
+    assert run(file(1, 99), deleted, *newer) == ["004", "005"]
+    assert run(file(1, 99), deleted, file(4)) == []
+    assert run(file(1, 99), deleted, *newer, by_event_time=False) == ["003", "004", "005"]
+    assert run(file(1, 99), replace(deleted, deletes=frozenset({3})), *newer) == ["003", "004", "005"]
+
+
+def test_a_pending_delta_commit_counts_as_older_than_a_delete_by_operation() -> None:
+    deleted = replace(file(3), deletes=frozenset({2}))
+    assert run(file(2), deleted, file(4), file(5), pending=(1,)) == ["004", "005"]
+    assert run(file(2), deleted, file(4), file(5), pending=(6,)) == ["002", "003", "004", "005"]
 
 
 def test_the_longest_run_is_taken_and_of_several_the_newest() -> None:
@@ -188,7 +215,13 @@ def test_whatever_is_merged_no_readers_answer_changes(
     files = [file(10 * number, size) for number, (size, _) in enumerate(history, 1)]
     pending = [f"{10 * gap + 5:03}" for gap in gaps]
     found = best_run(
-        files, threshold=threshold, limit=limit, pending=pending, newest_only=newest_only, keeps_deletes=True
+        files,
+        threshold=threshold,
+        limit=limit,
+        pending=pending,
+        newest_only=newest_only,
+        keeps_deletes=True,
+        by_event_time=True,
     )
     if not found:
         return
@@ -204,6 +237,5 @@ def test_whatever_is_merged_no_readers_answer_changes(
 
 def test_a_run_is_never_longer_than_what_is_there() -> None:
     assert run() == []
-    (block,) = best_run([file(1)], threshold=1, limit=None, pending=(), newest_only=True, keeps_deletes=False)
-    assert isinstance(block, Block)
+    assert run(file(1), threshold=1, newest_only=True, keeps_deletes=False) == ["001"]
     assert [len(run(*files)) for files in itertools.combinations([file(1), file(2), file(3)], 2)] == [2, 2, 2]

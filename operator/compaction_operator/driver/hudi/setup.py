@@ -16,6 +16,7 @@ from compaction_operator.driver.hudi.flow import HudiCompaction
 from compaction_operator.driver.hudi.lease import HeldLease
 from compaction_operator.driver.progress import Report
 from compaction_operator.hudi import (
+    EVENT_TIME,
     Choice,
     HudiTable,
     RefusedOptionError,
@@ -24,6 +25,7 @@ from compaction_operator.hudi import (
     keeps_deletes,
     lies_in,
     lock_provider,
+    merge_mode_of,
     merges_partial_records,
     read_table,
     require_fitting_type,
@@ -144,6 +146,7 @@ def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: HeldLease
         partitions=request.partitions,
         newest_only=job.table.replays_merged_blocks_last,
         keeps_deletes=own.metadata_table or keeps_deletes(job.table, job.bundle),
+        by_event_time=not own.metadata_table and merge_mode_of(job.table) == EVENT_TIME,
     )
     status = HudiStatus(table_version=job.table.table_version, bundle=job.bundle)
     return HudiCompaction(
