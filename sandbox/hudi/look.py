@@ -111,6 +111,24 @@ def opened_by_the_first_scanner(session: HudiSession, folder: Path) -> int:
     return blocks
 
 
+def listed_and_indexed(session: HudiSession, location: Path, keys: range) -> tuple[set[str], set[int]]:
+    """Return the files that the metadata table of an unpartitioned table lists, and which keys its record index has."""
+    jvm, hudi = session.jvm, session.jvm.org.apache.hudi
+    config = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(True).build()
+    context = hudi.client.common.HoodieSparkEngineContext(session.spark.sparkContext._jsc)
+    storage = meta_client(session, location).getStorage()
+    metadata = hudi.metadata.HoodieTableMetadata.create(context, storage, config, str(location))
+    files = metadata.getAllFilesInPartition(hudi.storage.StoragePath(str(location)))
+    wanted = jvm.java.util.ArrayList([str(key) for key in keys])
+    if session.version.startswith("1.0."):
+        found = set(metadata.readRecordIndex(wanted))
+    else:
+        pairs = metadata.readRecordIndexLocationsWithKeys(hudi.common.data.HoodieListData.eager(wanted))
+        found = {pair.getLeft() for pair in pairs.collectAsList()}
+    metadata.close()
+    return {str(file.getPath().getName()) for file in files}, {int(key) for key in found}
+
+
 def meta_client(session: HudiSession, location: Path) -> Any:
     """Return Hudi's HoodieTableMetaClient of a table as it is now."""
     hudi = session.jvm.org.apache.hudi

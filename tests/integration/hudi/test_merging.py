@@ -10,8 +10,10 @@ from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, Row, SmallTable
 
 from compaction_operator.api.request import Reason
-from compaction_operator.hudi import HudiError
+from compaction_operator.hudi import HudiError, read_table
 from compaction_operator.hudi.clocks import instant_seconds
+from compaction_operator.hudi.merging import PAYLOADS
+from compaction_operator.storage import open_storage
 from tests.integration.hudi.conftest import MakeTable
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 
@@ -73,3 +75,26 @@ def test_1_0_leaves_deletes_by_event_time_alone(make_table: MakeTable, jobs: Job
     assert result.reason is Reason.NOTHING_TO_COMPACT
     assert "hudi.bundle: 1.2.0" in result.message
     assert without_a_jvm(table) == before
+
+
+BY_ARRIVAL = {
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.payload.class": PAYLOADS[Ordering.COMMIT_TIME.value],
+}
+"""A table by commit time that has an ordering field all the same."""
+
+
+def test_by_commit_time_a_late_row_wins_in_a_table_with_an_ordering_field_too(
+    hudi: HudiSession, jobs: Jobs, tmp_path: Path
+) -> None:
+    table = SmallTable(hudi.spark, tmp_path / "table", ordering=Ordering.COMMIT_TIME, options=BY_ARRIVAL)
+    for ids, ts in ((range(20), 10), (range(9), 30), (range(6), 20), (range(3), 15)):
+        table.upsert(ids, ts)
+    by_ts = {key: row.ts for key, row in table.expected.items()}
+    assert read_table(open_storage(table.uri), table.uri).ordering_fields == ("ts",)
+    for kind in (LOG_COMPACTION, COMPACTION):
+        table.check("before")
+        assert without_a_jvm(table) == by_ts
+        jobs.done(table, kind, options=EACH_TIME)
+    table.check("after")
+    assert without_a_jvm(table) == by_ts

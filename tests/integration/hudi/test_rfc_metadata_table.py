@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
-from sandbox.hudi.look import merged_blocks, opened_blocks, opened_by_the_first_scanner, timeline
+from sandbox.hudi.look import (
+    base_files,
+    listed_and_indexed,
+    log_files,
+    merged_blocks,
+    opened_blocks,
+    opened_by_the_first_scanner,
+    timeline,
+)
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import SmallTable
 
@@ -15,6 +23,7 @@ from compaction_operator.hudi import read_table
 from compaction_operator.storage import open_storage
 from tests.integration.hudi.conftest import Shared
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
+from tests.integration.hudi.other_client import LATEST_ONLY
 
 PARTITIONS = {"files", "record_index", "column_stats"}
 WITH_METADATA = {
@@ -30,6 +39,9 @@ WITH_METADATA = {
     "hoodie.parquet.small.file.limit": "0",
 }
 """An upsert finds the rows that are there by the record index; each partition of it has one file group."""
+
+LET_WRITERS_COMPACT = "hoodie.metadata.compact.max.delta.commits"
+"""After how many of its delta commits a writer compacts the metadata table."""
 
 THRESHOLD = {"hoodie.metadata.log.compaction.blocks.threshold": "3"}
 READ_BY_METADATA = {
@@ -113,3 +125,35 @@ def test_a_dead_log_compaction_of_the_metadata_table_costs_the_next_writer_one_t
     table.check("after the second try", **READ_BY_METADATA)
     jobs.done(table, LOG_COMPACTION, options=THRESHOLD, metadata_table=True)
     table.check("after the next log compaction", **READ_BY_METADATA)
+
+
+def is_right(hudi: HudiSession, table: SmallTable, when: str) -> None:
+    """See that the listing, the record index and the rows are what they must be."""
+    files, keys = listed_and_indexed(hudi, table.location, range(100))
+    assert files == {path.name for path in (*base_files(table.location), *log_files(table.location))}, when
+    assert keys == set(table.expected), when
+    table.check(when, **READ_BY_METADATA)
+
+
+def test_deleted_keys_and_cleaned_files_stay_out_of_the_metadata_table_when_its_blocks_are_merged(
+    hudi: HudiSession, table: SmallTable, jobs: Jobs
+) -> None:
+    """An entry that came back, or was lost, would send a writer to a wrong file. NB: its deletes have no ordering."""
+    never = {LET_WRITERS_COMPACT: "100"}
+    each_time = {"hoodie.compact.inline.max.delta.commits": "1", **LATEST_ONLY, **never}
+    metadata = table.location / ".hoodie/metadata"
+    table.options = table.options | never
+    table.delete(range(20, 40))
+    assert jobs.done(table, COMPACTION, options=each_time, clean=True).files_deleted
+    table.delete(range(60, 65))
+    table.upsert(range(20, 25), 5)
+    is_right(hudi, table, "before")
+    jobs.done(table, LOG_COMPACTION, options=THRESHOLD | never, metadata_table=True)
+    kinds = {block.kind for block in merged_blocks(hudi, metadata) if block.file.parent.name == "record_index"}
+    assert kinds == {"DELETE_BLOCK", "HFILE_DATA_BLOCK"}
+    is_right(hudi, table, "after the log compaction of the metadata table")
+    table.options = table.options | {LET_WRITERS_COMPACT: "1"}
+    table.upsert(range(30, 35), 40)
+    table.delete(range(5))
+    assert any_of(metadata, ".commit")
+    is_right(hudi, table, "after a writer's compaction of the metadata table")

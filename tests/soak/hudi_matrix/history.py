@@ -25,28 +25,33 @@ class Commit(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row as a reader shows it: a null in odd rows, a list, and a struct with a null in some."""
+    """A row as a reader shows it: a null in odd rows, a list, a struct with a null in some, lists of both."""
 
     id: int
     ts: int
     v: str | None
     tags: tuple[str, ...]
     place: tuple[int, str | None]
+    grid: tuple[tuple[int, ...], ...]
+    places: tuple[tuple[int, str | None], ...]
 
 
 FIRST = (
     Commit(range(100), 10),
     Commit(range(40), 30),
-    Commit(range(20, 60), 20),
     Commit(range(50, 55), 0, How.DELETE),
-    Commit(range(5), 40, How.FLAG),
+    Commit(range(5), 60, How.FLAG),
+    Commit(range(3, 50), 20),
     Commit(range(10, 30), 50),
 )
-"""A base file and five log files. By event time, keys 20 to 39 of the third commit come late."""
+"""A base file and five log files. By event time keys 3 to 39 of the fifth commit come late, and 3 and 4 stay deleted.
+
+A log compaction merges at least the last three: in the last four blocks deletes have ordering values of two types.
+"""
 
 EARLY = 3
 DELETES = 4
-"""Numbers of commits, from 1: the late one, and the delete, which brings no rows itself."""
+"""Numbers of commits, from 1. The second is that of a delete, which brings no rows itself."""
 
 AFTER_LOG_COMPACTION = (Commit(range(35, 45), 60), Commit(range(30, 38), 55))
 """The second is late by event time for three keys."""
@@ -58,8 +63,8 @@ AFTER_COMPACTION = (Commit(range(3), 70), Commit(range(50, 52), 70))
 FIRST_WITH_CHANGES = (
     FIRST[0],
     Commit(range(30, 70), 15, How.PARTIAL),
-    FIRST[2],
-    FIRST[3],
+    Commit(range(20, 60), 20),
+    Commit(range(50, 55), 0, How.DELETE),
     Commit(range(56, 60), 18),
     FIRST[5],
 )
@@ -119,7 +124,7 @@ class Model:
             # A delete by operation has no ordering value: it always wins, and any later record wins over it.
             always = self._ordering is Ordering.COMMIT_TIME or commit.how is How.DELETE
             if always or commit.ts >= self._newest.get(key, 0):
-                self._newest[key] = commit.ts
+                self._newest[key] = 0 if commit.how is How.DELETE else commit.ts
                 self._changed_by[key] = number
                 self._rows[key] = _changed(self._rows.get(key), row_of(key, commit.ts), commit.how)
 
@@ -132,4 +137,6 @@ def _changed(old: Row | None, new: Row, how: How) -> Row | None:
 
 def row_of(key: int, ts: int) -> Row:
     """Return the row that an upsert writes."""
-    return Row(key, ts, None if key % 2 else f"{key}-{ts}", (f"t{key}", "x"), (key, f"p{ts}" if key % 3 else None))
+    place = (key, f"p{ts}" if key % 3 else None)
+    v = None if key % 2 else f"{key}-{ts}"
+    return Row(key, ts, v, (f"t{key}", "x"), place, ((key, ts), (ts,)), (place, (ts, "x")))

@@ -149,7 +149,8 @@ class Cell:
         by_event_time = self.ordering is Ordering.EVENT_TIME
         if self.writer == OF_0_15:
             return by_event_time
-        return self.compactor == "1.0.2" and (self.version == 9 or (self.writer == "1.2.0" and by_event_time))
+        new_name = self.writer == "1.2.0" and (by_event_time or self.named)
+        return self.compactor == "1.0.2" and (self.version == 9 or new_name)
 
     @property
     def stops_hudi(self) -> bool:
@@ -224,7 +225,7 @@ def cells(folder: Path) -> list[Cell]:
         for version in sorted(versions)
         for ordering in Ordering
         for writes in _writes(writer, version, ordering)
-        for named in ((False, True) if version == 9 and writes is Writes.WHOLE else (False,))
+        for named in _named(version, writes)
         for first in (f"{writer}-{version}-{ordering}-{writes.name}{'-named' * named}",)
         for compactor in BUNDLES
         for by in By
@@ -235,6 +236,12 @@ def _writes(writer: str, version: int, ordering: Ordering) -> Iterable[Writes]:
     """Return what a release writes. NB: 1.0.2 itself cannot read its own partial updates by commit time."""
     can_read = writer != "1.0.2" or ordering is Ordering.EVENT_TIME
     return Writes if version > 6 and can_read else (Writes.WHOLE,)
+
+
+def _named(version: int, writes: Writes) -> tuple[bool, ...]:
+    """Return whether a table's writer names the payload class, and by commit time an ordering field with it."""
+    whole = writes is Writes.WHOLE
+    return (False, True) if whole and version == 9 else (whole and version == 8,)
 
 
 def run(found: Sequence[Cell]) -> None:

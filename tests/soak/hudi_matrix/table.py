@@ -13,8 +13,11 @@ from sandbox.hudi.table import Ordering
 from compaction_operator.hudi.merging import PAYLOADS
 from tests.soak.hudi_matrix.history import Commit, How, Row, row_of
 
-COLUMNS = ("id", "ts", "v", "tags", "place")
-SCHEMA = "id long, ts long, v string, tags array<string>, place struct<a: long, b: string>"
+COLUMNS = Row._fields
+SCHEMA = (
+    "id long, ts long, v string, tags array<string>, place struct<a: long, b: string>, "
+    "grid array<array<long>>, places array<struct<a: long, b: string>>"
+)
 FLAG = ", _hoodie_is_deleted boolean"
 
 
@@ -22,7 +25,8 @@ FLAG = ", _hoodie_is_deleted boolean"
 class MatrixTable:
     """A merge-on-read table, with its metadata table, of a version and an ordering, with or without delete flags.
 
-    `named`: its writer names the payload class of the merge mode, as writers before version 9 do by themselves.
+    `named`: its writer names the payload class of the merge mode, as writers before version 9 do by themselves, and an
+    ordering field, which must not matter by commit time.
     """
 
     location: Path
@@ -68,7 +72,7 @@ class MatrixTable:
         """Return all rows as Spark reads them by the metadata table, by key."""
         reader = spark.read.format("hudi").options(**{"hoodie.metadata.enable": "true"}, **options)
         found = reader.load(self.uri).select(*COLUMNS).collect()
-        return sorted(Row(one.id, one.ts, one.v, tuple(one.tags), tuple(one.place)) for one in found)
+        return sorted(Row(*map(_plain, one)) for one in found)
 
     def moment(self, number: int) -> str:
         """Return when the delta commit of a number, from 1, was done: its completion, before version 8 its instant."""
@@ -84,15 +88,12 @@ class MatrixTable:
             asked = asked.with_query_type(HudiQueryType.Incremental).with_start_timestamp(since)
         batches = HudiTableBuilder.from_base_uri(self.uri).build().read(asked)
         found = pyarrow.Table.from_batches(batches).select(list(COLUMNS)).to_pylist()
-        return sorted(
-            Row(one["id"], one["ts"], one["v"], tuple(one["tags"]), (one["place"]["a"], one["place"]["b"]))
-            for one in found
-        )
+        return sorted(Row(*map(_plain, one.values())) for one in found)
 
     @property
     def options(self) -> dict[str, str]:
         """The options of each write."""
-        by_event_time = self.ordering is Ordering.EVENT_TIME
+        has_field = self.ordering is Ordering.EVENT_TIME or self.named
         return {
             "hoodie.table.name": "matrix",
             "hoodie.datasource.write.table.type": "MERGE_ON_READ",
@@ -109,6 +110,13 @@ class MatrixTable:
             "hoodie.archive.automatic": "false",
             "hoodie.upsert.shuffle.parallelism": "1",
             "hoodie.delete.shuffle.parallelism": "1",
-            **({"hoodie.datasource.write.precombine.field": "ts"} if by_event_time else {}),
+            **({"hoodie.datasource.write.precombine.field": "ts"} if has_field else {}),
             **({"hoodie.datasource.write.payload.class": PAYLOADS[self.ordering.value]} if self.named else {}),
         }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with its lists and structs as tuples."""
+    if isinstance(value, dict):
+        return tuple(map(_plain, value.values()))
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value

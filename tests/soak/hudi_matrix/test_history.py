@@ -33,9 +33,16 @@ def test_a_flag_deletes_by_its_ordering_value(ordering: Ordering, rows: list[obj
     assert Model(ordering, (Commit(range(1), 30, How.FLAG), Commit(range(1), 20))).rows() == rows
 
 
+@pytest.mark.parametrize(("ordering", "back"), [(Ordering.EVENT_TIME, set()), (Ordering.COMMIT_TIME, {3, 4})])
+def test_each_table_has_keys_that_were_deleted_before_a_row_of_smaller_ordering_came(
+    ordering: Ordering, back: set[int]
+) -> None:
+    assert {row.id for row in Model(ordering, FIRST).rows()} & set(range(5)) == back
+
+
 @pytest.mark.parametrize("ordering", list(Ordering))
 def test_a_delete_always_wins_and_any_later_row_wins_over_it(ordering: Ordering) -> None:
-    commits = (Commit(range(1), 30), Commit(range(1), 0, How.DELETE))
+    commits = (Commit(range(1), 30), Commit(range(1), 40, How.DELETE))
     assert Model(ordering, commits).rows() == []
     assert Model(ordering, (*commits, Commit(range(1), 10))).rows() == [row_of(0, 10)]
 
@@ -195,3 +202,9 @@ def test_payload_classes_by_name_are_in_each_version() -> None:
     assert of_9 == set(product(Ordering, ("by name", "none")))
     assert {one.payload for one in cells(Path("x")) if one.version < 9} == {"by name"}
     assert len({one.folder for one in cells(Path("x"))}) == len(cells(Path("x")))
+
+
+def test_tables_by_commit_time_have_an_ordering_field_or_none_in_versions_8_and_9() -> None:
+    by_arrival = {(one.version, "precombine" in str(one.table.options)) for one in cells(Path("x"))
+                  if one.ordering is Ordering.COMMIT_TIME}  # fmt: skip
+    assert by_arrival >= {(8, True), (8, False), (9, True), (9, False)}
