@@ -15,12 +15,9 @@ _BELOW = (
     "its deletes by operation have no ordering value, so by event time they are merged with newer blocks only together "
     "with all older ones: compact it fully, or raise hudi.maxLogFileSizeToMerge"
 )
-_DELETES: tuple[tuple[str, dict[str, bool]], ...] = (
-    (_TWO_TYPES, {"mixes_types": True}),
-    (_BELOW, {"by_event_time": False}),
-    (_TWO_TYPES, {"mixes_types": True, "by_event_time": False}),
-)
-"""What may be said of deletes that kept a file group from being merged, if it would be merged without these rules."""
+_DELETES = ((_TWO_TYPES, True, True), (_BELOW, False, False), (_TWO_TYPES, True, False))
+"""What is said of deletes that kept a file group from being merged, if it would be merged with these `mixes_types` and
+`by_event_time` of `best_run`."""
 
 
 class Choice:
@@ -59,17 +56,27 @@ class Choice:
         """Return the blocks of a file group to merge; an empty tuple skips the file group."""
         if not self.covers(operation.partition):
             return ()
-        rules = {"keeps_deletes": self._keeps_deletes, "by_event_time": self._by_event_time}
-        runs = partial(best_run, operation.files, limit=self._limit, **rules)
-        chosen = partial(runs, threshold=self.threshold, newest_only=self.newest_only)
+        chosen = partial(
+            best_run,
+            operation.files,
+            threshold=self.threshold,
+            limit=self._limit,
+            newest_only=self.newest_only,
+            keeps_deletes=self._keeps_deletes,
+            by_event_time=self._by_event_time,
+        )
         if found := chosen(pending=pending):
             return found
         if chosen(pending=()):
             self.held_up_by = f"file group {operation.file_id}: delta commit {', '.join(sorted(pending))} is pending"
-        of_deletes = (why for why, lenient in _DELETES if chosen(pending=pending, **lenient))
+        of_deletes = (
+            why
+            for why, mixed, strict in _DELETES
+            if chosen(pending=pending, mixes_types=mixed, by_event_time=strict and self._by_event_time)
+        )
         if why := next(of_deletes, None) or self.obstacle(operation.files):
             self._left_alone = f"file group {operation.file_id}: {why}"
-        longest = runs(threshold=1, pending=(), newest_only=False)
+        longest = chosen(threshold=1, pending=(), newest_only=False)
         self._longest = max(self._longest or 0, len(longest))
         return ()
 

@@ -37,10 +37,10 @@ def write(hudi: HudiSession, tmp_path: Path) -> Write:
 def compacted(hudi: HudiSession, jobs: Jobs) -> Callable[..., int]:
     """Merge and compact a table, see that its rows stay these, and return how many blocks were merged."""
 
-    def check(table: MatrixTable, rows: list[Row], **limit: int) -> int:
+    def check(table: MatrixTable, rows: list[Row], limit: int | None = None) -> int:
         run = partial(jobs.run, table, options=OPTIONS)  # type: ignore[arg-type]
         assert table.read_without_a_jvm() == table.read(hudi.spark) == rows
-        result = run(LOG_COMPACTION, **limit)
+        result = run(LOG_COMPACTION, max_log_file_size_to_merge=limit)
         assert result.reason in (Reason.COMPACTED, Reason.NOTHING_TO_COMPACT)
         assert table.read_without_a_jvm() == table.read(hudi.spark) == rows
         assert run(COMPACTION).reason is Reason.COMPACTED
@@ -82,4 +82,4 @@ def test_a_delete_by_operation_is_not_merged_with_newer_rows_above_a_block_that_
     large, *others = (path.stat().st_size for path in log_files(table.location))
     assert large > max(others)
     assert [(row.id, row.ts) for row in rows[:2]] == [(0, 50), (2, 200)]
-    assert compacted(table, rows, max_log_file_size_to_merge=max(others)) == 2
+    assert compacted(table, rows, max(others)) == 2
