@@ -117,7 +117,7 @@ def listed_and_indexed(session: HudiSession, location: Path, keys: range) -> tup
     config = hudi.common.config.HoodieMetadataConfig.newBuilder().enable(True).build()
     context = hudi.client.common.HoodieSparkEngineContext(session.spark.sparkContext._jsc)
     storage = meta_client(session, location).getStorage()
-    metadata = hudi.metadata.HoodieTableMetadata.create(context, storage, config, str(location))
+    metadata = hudi.metadata.HoodieBackedTableMetadata(context, storage, config, str(location))
     files = metadata.getAllFilesInPartition(hudi.storage.StoragePath(str(location)))
     wanted = jvm.java.util.ArrayList([str(key) for key in keys])
     if session.version.startswith("1.0."):
