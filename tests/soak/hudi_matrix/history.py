@@ -39,19 +39,18 @@ class Row(NamedTuple):
 FIRST = (
     Commit(range(100), 10),
     Commit(range(40), 30),
+    Commit(range(20, 60), 20),
     Commit(range(50, 55), 0, How.DELETE),
     Commit(range(5), 60, How.FLAG),
-    Commit(range(3, 50), 20),
-    Commit(range(10, 30), 50),
+    Commit(range(3, 30), 50),
 )
-"""A base file and five log files. By event time keys 3 to 39 of the fifth commit come late, and 3 and 4 stay deleted.
-
-A log compaction merges at least the last three: in the last four blocks deletes have ordering values of two types.
+"""A base file and five log files. By event time, keys 20 to 39 of the third commit come late, and so do 3 and 4 of the
+last: they stay deleted.
 """
 
 EARLY = 3
 DELETES = 4
-"""Numbers of commits, from 1. The second is that of a delete, which brings no rows itself."""
+"""Numbers of commits, from 1: the late one, and the delete, which brings no rows itself."""
 
 AFTER_LOG_COMPACTION = (Commit(range(35, 45), 60), Commit(range(30, 38), 55))
 """The second is late by event time for three keys."""
@@ -63,8 +62,8 @@ AFTER_COMPACTION = (Commit(range(3), 70), Commit(range(50, 52), 70))
 FIRST_WITH_CHANGES = (
     FIRST[0],
     Commit(range(30, 70), 15, How.PARTIAL),
-    Commit(range(20, 60), 20),
-    Commit(range(50, 55), 0, How.DELETE),
+    FIRST[2],
+    FIRST[3],
     Commit(range(56, 60), 18),
     FIRST[5],
 )
