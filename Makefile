@@ -4,7 +4,7 @@ PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 
 .PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-apply bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-released bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom image-sizes release-images test-arm64 test-supply test-olm argocd crds chart-readme krew olm lock
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 venv: ## Python only: .venv with the locked requirements, the tools and the command compaction-operator
 	@sandbox/prerequisites.sh python
