@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 from compaction_operator.api.model import counted
-from compaction_operator.hudi.log_blocks import Block, LogFile, best_run, blocks_of
+from compaction_operator.hudi.log_blocks import Block, LogFile, best_run, blocks_of, keeps_flags
 from compaction_operator.hudi.plans import Operation
 
 _TWO_TYPES = (
@@ -13,7 +13,7 @@ _TWO_TYPES = (
 )
 _BELOW = (
     "its deletes by operation have no ordering value, so by event time they are merged with newer blocks only together "
-    "with all older ones: compact it fully, or raise hudi.maxLogFileSizeToMerge"
+    "with all older ones, and deletes by flag above them are not merged: compact it fully"
 )
 _DELETES = ((_TWO_TYPES, True, True), (_BELOW, False, False), (_TWO_TYPES, True, False))
 """What is said of deletes that kept a file group from being merged, if it would be merged with these `mixes_types` and
@@ -85,13 +85,13 @@ class Choice:
         return not self._partitions or any(lies_in(partition, wanted) for wanted in self._partitions)
 
     def obstacle(self, files: Sequence[LogFile]) -> str | None:
-        """Return the newest file of a file group that Hudi cannot merge, and why; None if it can merge all."""
+        """Return why Hudi cannot merge these files, naming the newest such file; None if it can merge all."""
         for file in (file for block in reversed(blocks_of(files)) for file in reversed(block.files)):
             if file.partial:
                 return f"{file.name}: its records contain changed columns only, and Hudi cannot merge such records"
             if file.deletes and not self._keeps_deletes:
                 return f"{file.name}: its deletes would be lost by Hudi 1.0; hudi.bundle: 1.2.0 merges them"
-        return None
+        return _BELOW if self._by_event_time and not keeps_flags(files) else None
 
     def why_nothing(self, blocks: Iterable[int]) -> str:
         """Return why nothing was planned; `blocks` is the number of blocks of each file group."""

@@ -11,7 +11,10 @@ UNKNOWN = -1
 """The type of a delete's ordering value where it cannot be read. NB: two unknown types may differ."""
 
 WITHOUT_ORDERING = frozenset({0, 2})
-"""The types of deletes by operation: null or int. NB: deletes by flag have the latter too if the field is an int."""
+"""The types of deletes by operation: null, or int with Hudi's default of 0."""
+
+BY_FLAG_AS_INT = -2
+"""Stands for the type of deletes by flag whose ordering field is an int, which has another value than the default."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +109,16 @@ def best_run(
     scanner, which replays a merged block after everything older. The run must then end with the slice's newest block,
     and all pending instants must be older than the run. Unless the compactor `keeps_deletes`, no block of the run may
     have any. The deletes of a run have ordering values of one known type, unless it `mixes_types`. In a table
-    `by_event_time` nothing follows a delete by operation in a run, unless nothing is below the run (`_at_deletes`).
+    `by_event_time` nothing follows a delete by operation in a run, unless nothing is below the run (`_at_deletes`), and
+    no block above one is merged if it has deletes by flag (`_flags_count`).
     """
     blocks = blocks_of(files)
     fits = [
         _fits(block, limit, keeps_deletes=keeps_deletes) and (mixes_types or UNKNOWN not in block.deletes)
         for block in blocks
     ]
+    if by_event_time:
+        fits = [fit and counts for fit, counts in zip(fits, _flags_count(blocks, pending), strict=True)]
     found = _runs(blocks, fits, pending)
     parts = found if mixes_types else [part for run in found for part in _of_one_type(run)]
     if by_event_time:
@@ -180,6 +186,25 @@ def _of_one_type(run: tuple[Block, ...]) -> Iterator[tuple[Block, ...]]:
             yield run[begin:end]
             begin = first
     yield run[begin:]
+
+
+def keeps_flags(files: Iterable[LogFile]) -> bool:
+    """Whether a merge of all these log files of a table by event time keeps what their deletes by flag do."""
+    return all(_flags_count(blocks_of(files), ()))
+
+
+def _flags_count(blocks: Iterable[Block], pending: Collection[str]) -> Iterator[bool]:
+    """Yield for each block, oldest first, whether its deletes by flag count in the same way after a merge.
+
+    Hudi 1.2 drops one that comes right after a delete by operation of its key, but not one with a record in between
+    (BufferedRecordMergerFactory.deltaMergeDeleteRecord). So none is merged where a delete by operation is below, or may
+    come there by a write that is pending.
+    """
+    below = False
+    for block in blocks:
+        unsure = below or any(instant < block.last for instant in pending)
+        yield not (unsure and block.deletes - WITHOUT_ORDERING)
+        below |= bool(block.deletes & {*WITHOUT_ORDERING, UNKNOWN})
 
 
 def _at_deletes(run: tuple[Block, ...]) -> Iterator[tuple[Block, ...]]:

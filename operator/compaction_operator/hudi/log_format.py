@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from compaction_operator.errors import OperatorError
-from compaction_operator.hudi.log_blocks import UNKNOWN
+from compaction_operator.hudi.log_blocks import BY_FLAG_AS_INT, UNKNOWN
 
 MAGIC = b"#HUDI#"
 VERSION = 1
@@ -22,6 +22,9 @@ Hudi's reader makes it of what it cannot read, and no writer writes it."""
 
 DELETES_VERSION = 3
 """The version of a delete block's content since 0.14."""
+
+INT = 2
+"""The place of an int among the types of a deleted key's ordering value."""
 
 INSTANT_TIME, TARGET_INSTANT_TIME, COMPACTED_BLOCK_TIMES, IS_PARTIAL = 0, 1, 4, 7
 """The keys of a header by their numbers in HeaderMetadataType."""
@@ -104,6 +107,8 @@ def _header(kind: int, entries: dict[int, str], deletes: int | None) -> Header:
 def _ordering_type(file: BinaryIO, end: int) -> int | None:
     """Return the type of the first deleted key's ordering value, None without a key. `file` is right after a header.
 
+    An int is that of a delete by operation if it is 0, Hudi's default, and of one by flag otherwise (BY_FLAG_AS_INT).
+
     A content of version 3 is an Avro record (HoodieDeleteRecordList): a list of key, partition and ordering value, each
     of them one of several types.
     """
@@ -120,7 +125,8 @@ def _ordering_type(file: BinaryIO, end: int) -> int | None:
             if not 0 <= length <= end - file.tell():
                 raise LogFormatError(f"a deleted key of {length} bytes")
             file.seek(length, io.SEEK_CUR)
-    return _number(file)
+    kind = _number(file)
+    return BY_FLAG_AS_INT if kind == INT and _number(file) else kind
 
 
 def _number(file: BinaryIO) -> int:

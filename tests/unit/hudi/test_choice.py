@@ -99,3 +99,13 @@ def test_deletes_by_operation_are_named_where_a_block_below_keeps_them_from_bein
     assert not one(Operation("", "f1", files), ())
     assert one.why_nothing([3]).startswith("file group f1: its deletes by operation have no ordering value")
     assert len(rules(by_event_time=False)(Operation("", "f1", files), ())) == 2
+
+
+def test_a_plan_with_a_delete_by_flag_above_one_by_operation_is_never_run() -> None:
+    """Hudi's own planner makes such plans of tables by event time, and so did drivers of an earlier version."""
+    kinds = {2: frozenset({2}), 4: frozenset({3})}
+    files = [LogFile(f"log.{n}", (f"{n}",), 1, deletes=kinds.get(n, frozenset())) for n in range(1, 6)]
+    chooses = partial(Choice, threshold=2, limit=None, partitions=(), newest_only=False)
+    assert "deletes by flag above them are not merged" in str(chooses(by_event_time=True).obstacle(files))
+    assert chooses(by_event_time=True).obstacle(files[2:]) is None
+    assert chooses(by_event_time=False).obstacle(files) is None

@@ -1,14 +1,16 @@
 """Which log files are merged: runs of small, consecutive blocks, and nothing that would change what readers see."""
 
+import functools
 import itertools
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from compaction_operator.hudi import LogFile
-from compaction_operator.hudi.log_blocks import UNKNOWN, best_run, blocks_of
+from compaction_operator.hudi.log_blocks import BY_FLAG_AS_INT, UNKNOWN, best_run, blocks_of
 
 
 def file(instant: int, size: int = 10, *, replaces: tuple[int, ...] = (), number: int = 1) -> LogFile:
@@ -74,14 +76,14 @@ def test_deletes_with_ordering_values_of_two_types_are_not_merged_into_one_block
 ) -> None:
     """Readers without a JVM refuse such a block."""
     files = [replace(file(n), deletes=frozenset(found)) for n, found in enumerate(types, 1)]
-    assert run(*files) == [f"{n:03}" for n in merged]
+    assert run(*files, by_event_time=False) == [f"{n:03}" for n in merged]
 
 
 def test_the_newest_blocks_of_one_type_are_merged_where_only_they_may_be() -> None:
     types = [{3}, {}, {}, {}, {2}, {}, {3}]
     files = [replace(file(n), deletes=frozenset(found)) for n, found in enumerate(types, 1)]
-    assert run(*files) == ["002", "003", "004", "005"]
-    assert run(*files, newest_only=True) == ["006", "007"]
+    assert run(*files, by_event_time=False) == ["002", "003", "004", "005", "006"]
+    assert run(*files, by_event_time=False, newest_only=True) == ["006", "007"]
 
 
 def test_a_merged_block_has_the_types_of_its_originals() -> None:
@@ -108,6 +110,84 @@ def test_a_pending_delta_commit_counts_as_older_than_a_delete_by_operation() -> 
     deleted = replace(file(3), deletes=frozenset({2}))
     assert run(file(2), deleted, file(4), file(5), pending=(1,)) == ["004", "005"]
     assert run(file(2), deleted, file(4), file(5), pending=(6,)) == ["002", "003", "004", "005"]
+
+
+@pytest.mark.parametrize("kind", [3, BY_FLAG_AS_INT])
+def test_by_event_time_no_delete_by_flag_is_merged_above_a_delete_by_operation(kind: int) -> None:
+    """Next to that delete Hudi drops it. Merged with the record between the two, it would come there."""
+    flagged = replace(file(4), deletes=frozenset({kind}))
+    for below in ({2}, {0}, {UNKNOWN}):
+        deleted = replace(file(1), deletes=frozenset(below))
+        assert run(deleted, file(2), file(3), flagged, file(5), limit=None)[-1] == "003"
+        assert run(deleted, flagged, file(5)) == []
+    assert run(file(2), file(3), flagged, file(5)) == ["002", "003", "004", "005"]
+    assert run(file(2), flagged, file(5), file(6), pending=(3,)) == ["005", "006"]
+
+
+EVENT = st.one_of(
+    st.none(),
+    st.just(("by operation", 0)),
+    st.tuples(st.sampled_from(["row", "by flag"]), st.integers(1, 3)),
+)
+"""What a commit does to one key by event time, with an ordering value: nothing, a delete, or a row."""
+
+
+def after(state: tuple[str, int] | None, event: tuple[str, int] | None) -> tuple[str, int] | None:
+    """Return what Hudi 1.2 makes of two records of a key in its log (BufferedRecordMergerFactory)."""
+    if state is None or event is None:
+        return event or state
+    if event[0] == "by operation":
+        return state if state[0] == "by operation" else event
+    if state[0] == "by operation":
+        return state if event[0] == "by flag" else event
+    return event if event[1] >= state[1] else state
+
+
+def shown(base: int | None, events: Iterable[tuple[str, int] | None]) -> int | None:
+    """Return the ordering value of the row that a reader shows, over a row of a base file or none."""
+    state = functools.reduce(after, events, None)
+    if state is None:
+        return base
+    if state[0] == "by operation":
+        return None
+    if base is not None and base > state[1]:
+        return base
+    return None if state[0] == "by flag" else state[1]
+
+
+ROW, FLAGGED, DELETED = ("row", 1), ("by flag", 3), ("by operation", 0)
+
+
+@settings(max_examples=1000)
+@example([(DELETED, 1), (ROW, 1), (FLAGGED, 1)], [ROW], None, True)
+@example([(DELETED, 1), (FLAGGED, 1), (("row", 2), 1)], [], None, False)
+@example([(("row", 3), 99), (DELETED, 1), (ROW, 1)], [], None, False)
+@given(
+    st.lists(st.tuples(EVENT, st.sampled_from([1, 1, 99])), max_size=7),
+    st.lists(EVENT, max_size=2),
+    st.sampled_from([None, 1, 2, 3]),
+    st.booleans(),
+)
+def test_whatever_is_merged_a_key_stays_what_it_is(
+    commits: list[tuple[tuple[str, int] | None, int]],
+    later: list[tuple[str, int] | None],
+    base: int | None,
+    flags_are_ints: bool,
+) -> None:
+    """By event time, also after later commits, and whatever other blocks are too large."""
+    types = {"by operation": 2, "by flag": BY_FLAG_AS_INT if flags_are_ints else 3}
+    events = [event for event, _ in commits]
+    files = [
+        replace(file(number, size), deletes=frozenset({types[event[0]]} if event and event[0] in types else ()))
+        for number, (event, size) in enumerate(commits, 1)
+    ]
+    merged = [int(name) for name in run(*files, threshold=2)]
+    if not merged:
+        return
+    first, end = merged[0] - 1, merged[-1]
+    folded = [*events[:first], functools.reduce(after, events[first:end], None), *events[end:]]
+    for number in range(len(later) + 1):
+        assert shown(base, [*folded, *later[:number]]) == shown(base, [*events, *later[:number]])
 
 
 def test_the_longest_run_is_taken_and_of_several_the_newest() -> None:

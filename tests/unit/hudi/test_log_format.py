@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compaction_operator.hudi.log_blocks import UNKNOWN
+from compaction_operator.hudi.log_blocks import BY_FLAG_AS_INT, UNKNOWN
 from compaction_operator.hudi.log_format import Header, LogFormatError, read_headers
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "hudi-0.15.0" / "commit_time"
@@ -23,9 +23,9 @@ def block(kind: int, header: dict[int, str], content: bytes = b"content") -> byt
     return b"#HUDI#" + struct.pack(">q", length) + body + struct.pack(">q", length + 6)
 
 
-def deletes(kind: int, *, version: int = 3, sized: bool = False) -> bytes:
+def deletes(kind: int, *, value: int = 0, version: int = 3, sized: bool = False) -> bytes:
     """The content of a delete block (HoodieDeleteBlock): one key in no partition, with an ordering value of a type."""
-    items = b"\x02\x06key\x00" + bytes([2 * kind]) + b"\x00\x00"
+    items = b"\x02\x06key\x00" + bytes([2 * kind, 2 * value]) + b"\x00"
     avro = (b"\x01" + bytes([2 * len(items)]) if sized else b"\x02") + items
     return struct.pack(">ii", version, len(avro)) + avro
 
@@ -91,6 +91,12 @@ def test_the_first_delete_says_of_which_type_the_ordering_values_are(kind: int, 
 
 def test_deletes_of_an_unknown_type_are_deletes_all_the_same() -> None:
     assert read(block(DELETE, {INSTANT: "20"}, deletes(2, version=2)))[0].deletes == UNKNOWN
+
+
+def test_an_int_tells_deletes_by_flag_from_those_by_operation() -> None:
+    """Hudi gives the latter its default ordering value, 0."""
+    kinds = [read(block(DELETE, {INSTANT: "20"}, deletes(2, value=value)))[0].deletes for value in (0, 1, 63)]
+    assert kinds == [2, BY_FLAG_AS_INT, BY_FLAG_AS_INT]
 
 
 def test_a_block_of_no_deleted_key_has_no_deletes() -> None:
