@@ -67,7 +67,13 @@ What a schema cannot express, and would keep the controller from starting, fails
 {{- $profiles := list -}}
 {{- range .Values.profiles -}}
 {{- $own := dict "image" (include "compaction-operator.image" $) "imagePullPolicy" $.Values.image.pullPolicy -}}
-{{- $profiles = append $profiles (merge (dict) . $own) -}}
+{{- $profile := dict -}}
+{{- range $name, $value := merge (dict) . $own -}}
+{{- if not (and (empty $value) (or (kindIs "map" $value) (kindIs "slice" $value))) -}}
+{{- $_ := set $profile $name $value -}}
+{{- end -}}
+{{- end -}}
+{{- $profiles = append $profiles $profile -}}
 {{- end -}}
 {{- $metrics := pick .Values.metrics "enabled" "port" -}}
 {{- $own := dict "profiles" $profiles "metrics" $metrics "volumesPath" (include "compaction-operator.volumesPath" .) -}}

@@ -36,8 +36,10 @@ def executors(cluster: Cluster) -> list[dict[str, Any]]:
 
 def make_driver_pod(cluster: Cluster) -> None:
     """Make the pod that Spark takes for its own: running and ready, though no node has it."""
-    container = {"name": "driver", "image": "none"}
-    spec = {"serviceAccountName": "compaction-driver", "containers": [container]}
+    rights = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    container = {"name": "driver", "image": "none", "securityContext": rights}
+    restricted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    spec = {"serviceAccountName": "compaction-driver", "containers": [container], "securityContext": restricted}
     cluster.plane.create(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": DRIVER, "namespace": TENANT}, "spec": spec}
     )
