@@ -21,7 +21,7 @@ from typing import Any
 import kubernetes
 from sandbox.cluster.running import running_sandbox
 from sandbox.harness.compactions import ONE_EXECUTOR, SMALL_SPARK, manifest
-from sandbox.harness.settings import load
+from sandbox.harness.settings import SettingsError, load
 from sandbox.harness.stage import Stage, Warehouse
 from sandbox.harness.tables import TABLE_TXN_001, HiveTable
 from sandbox.plane.mirror import Mirror, Raw
@@ -171,7 +171,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="compactions of each kind that count")
     parser.add_argument("--out", type=Path, default=RESULT, help="the result's file")
     options = parser.parse_args()
-    found = measured(options.rounds)
+    try:
+        found = measured(options.rounds)
+    except SettingsError as down:
+        sys.exit(f"bench-apply: {down}")
     record(options.out, "apply", {"targets": TARGETS, "executors": found})
     missed = [
         f"{one['stages'][PUBLISHED]} s with {executors} executors"
