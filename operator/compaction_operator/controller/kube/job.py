@@ -192,7 +192,8 @@ def view_job(raw: Mapping[str, Any]) -> JobView:
     status = raw.get("status") or {}
     state, message = _state(status)
     # NB: right after a resumption it is not known since when. The Job's controller says so by the condition.
-    suspended = bool((raw.get("spec") or {}).get("suspend")) or SUSPENDED in _conditions(status)
+    conditions = _conditions(status)
+    suspended = bool((raw.get("spec") or {}).get("suspend")) or SUSPENDED in conditions
     return JobView(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -202,14 +203,10 @@ def view_job(raw: Mapping[str, Any]) -> JobView:
         ready=bool(status.get("ready")),
         message=message,
         suspended=suspended,
-        resumed=None if suspended else _resumed(status),
+        # NB: not its startTime, which Kueue removes, and which each Job has.
+        resumed=None if suspended else conditions.get(RESUMED),
         queue=(metadata.get("labels") or {}).get(LABEL_QUEUE),
     )
-
-
-def _resumed(status: Mapping[str, Any]) -> str | None:
-    """Return when the Job was resumed. NB: not its startTime, which Kueue removes, and which each Job has."""
-    return _conditions(status).get(RESUMED)
 
 
 def _conditions(status: Mapping[str, Any]) -> dict[tuple[str, str], str | None]:
