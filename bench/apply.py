@@ -50,7 +50,7 @@ class Stopwatch:
             mirror.listen(kind, self._listener(stages_of))
 
     def start(self) -> None:
-        """Begin anew."""
+        """Forget what was noted before."""
         with self._lock:
             self._began, self._found = time.perf_counter(), {}
 

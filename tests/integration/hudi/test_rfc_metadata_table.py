@@ -70,7 +70,7 @@ def partitions(table: SmallTable) -> set[str]:
 
 @pytest.fixture
 def table(hudi: HudiSession, shared: Shared, tmp_path: Path) -> SmallTable:
-    """A table of four commits, each of which added blocks to its metadata table."""
+    """A table of four commits. Each added blocks to its metadata table."""
 
     def write(location: Path) -> SmallTable:
         made = SmallTable(hudi.spark, location, options=WITH_METADATA)

@@ -69,7 +69,7 @@ class Query(StrEnum):
     SINCE_EVER = "since the beginning"
 
     def as_of(self, table: MatrixTable) -> str | None:
-        """Return the moment as of which a reader is asked, or None."""
+        """Return the moment that a reader is asked for, or None."""
         number = {Query.AS_OF_EARLY: EARLY, Query.AS_OF_LAST: len(FIRST)}.get(self)
         return None if number is None else table.moment(number)
 

@@ -86,7 +86,7 @@ class Compactor:
         return [work for work in Work if not self.tally[work]]
 
     def unmerged(self) -> list[Path]:
-        """Return the tables of which no log blocks were merged yet."""
+        """Return the tables whose log blocks were not merged yet."""
         return [location for location in self._locations if location not in self._merged]
 
     def step(self) -> None:

@@ -322,7 +322,7 @@ def test_a_stage_may_be_as_long_as_its_driver_and_a_second_at_each_end() -> None
 
 
 def test_only_known_stages_are_taken() -> None:
-    """No other span's name, of which the id would be the same."""
+    """A stage with another span's name would get that span's id."""
     said = spans_of(dict.fromkeys(["queue", "attempt", "driver", "cleanup a", "other", *Stage], MERGE))
     assert names(said) == ["attempt", "queue", "launch", "driver", *Stage]
     assert len({span.id for span in said}) == len(said)
