@@ -1,7 +1,7 @@
 """What came of the matrix: its faults, and its table in Markdown."""
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from compaction_operator.api.request import Reason
 from tests.soak.hudi_matrix.run import NO_JVM, WRITERS, Cell, Query, Seen, State
@@ -31,15 +31,25 @@ def _right_ends(cell: Cell, state: State) -> Set[str]:
 
 
 def _changes(cell: Cell, control: Cell) -> Iterator[str]:
-    """Yield what a compaction changed for a reader that read the table right before it.
+    """Yield what a compaction changed for a reader that reads the table right without it.
 
     An error of the reader without a JVM is none where the same error meets it in the control.
     """
     for reader, answers in cell.read.items():
         for seen, wrong in answers.items():
-            could = not answers[Seen(State.WRITTEN)] and not answers[Seen(State.WRITTEN, seen.query)]
-            if wrong and could and not _is_hudis(control, reader, seen, wrong):
+            if wrong and _counts(answers, seen) and not _is_hudis(control, reader, seen, wrong):
                 yield f"{cell.folder.name}, {reader}, {seen}: {wrong}"
+
+
+def _counts(answers: Mapping[Seen, str], seen: Seen) -> bool:
+    """Whether a reader answered the question where nothing was compacted: right before the first compaction.
+
+    A question about history must be answered with the commits on top, too, once they are there.
+    """
+    before = [Seen(State.WRITTEN), Seen(State.WRITTEN, seen.query)]
+    if seen.query is not Query.NOW and seen.state not in (State.WRITTEN, State.MERGED):
+        before.append(Seen(State.UNCOMPACTED, seen.query))
+    return not any(answers.get(one, "") for one in before)
 
 
 def _pairs(found: Sequence[Cell]) -> Iterator[tuple[Cell, Cell]]:
@@ -48,13 +58,15 @@ def _pairs(found: Sequence[Cell]) -> Iterator[tuple[Cell, Cell]]:
 
 
 def _is_hudis(control: Cell, reader: str, seen: Seen, wrong: str) -> bool:
-    """Whether a reader fails in the same way on what Hudi's own client made. NB: wrong rows are never excused.
+    """Whether a reader fails in the same way on what Hudi's own client made, in that state or an earlier one.
 
-    Where that client's compaction failed, what it made is not there yet: any state counts.
+    NB: wrong rows are never excused. Where that client's compaction failed, what it made is not there yet: any state
+    counts.
     """
-    its = control.read.get(reader, {})
     is_late = control.done.get(seen.state) == Reason.DRIVER_FAILED
-    comparable = its.values() if is_late else (its.get(seen, ""),)
+    order = list(State)
+    counted = order if is_late else order[: order.index(seen.state) + 1]
+    comparable = [answer for its, answer in control.read.get(reader, {}).items() if its.state in counted]
     return reader == NO_JVM and not _ROWS.match(wrong) and _kind(wrong) in map(_kind, comparable)
 
 
@@ -75,10 +87,11 @@ def unanswered(found: Sequence[Cell]) -> list[str]:
 
 
 def _unable(cell: Cell, reader: str) -> dict[Query, str]:
-    """Return the questions that a reader cannot answer right before the first compaction, and why."""
-    killed = dict.fromkeys(cell.kills(reader), "it kills the JVM")
-    answers = {query: cell.read[reader].get(Seen(State.WRITTEN, query), "") for query in Query}
-    return killed | {query: why for query, why in answers.items() if why}
+    """Return the questions that a reader cannot answer where nothing was compacted, and why."""
+    answers = cell.read[reader]
+    states = (State.WRITTEN, State.UNCOMPACTED)
+    found = {query: why for query in Query for state in states if (why := answers.get(Seen(state, query)))}
+    return dict.fromkeys(cell.kills(reader), "it kills the JVM") | found
 
 
 def table_of(found: Sequence[Cell]) -> str:
@@ -103,7 +116,7 @@ def _verdict(cell: Cell, control: Cell, reader: str) -> str:
     if answers[Seen(State.WRITTEN)]:
         return "not this table"
     unable = _unable(cell, reader)
-    wrong = {seen: found for seen, found in answers.items() if found and seen.query not in unable}
+    wrong = {seen: found for seen, found in answers.items() if found and _counts(answers, seen)}
     if not all(_is_hudis(control, reader, seen, found) for seen, found in wrong.items()):
         return "WRONG"
     return ", not ".join(("errors, as by Hudi alone" if wrong else "right", *unable))

@@ -52,6 +52,7 @@ class State(StrEnum):
     """The states in which every reader reads a table."""
 
     WRITTEN = "written"
+    UNCOMPACTED = "commits on top, no compaction"
     MERGED = "log compaction"
     ADDED = "commits on top"
     COMPACTED = "compaction"
@@ -192,7 +193,8 @@ class Cell:
     def commits(self, state: State) -> tuple[Commit, ...]:
         """Return what is written until a state."""
         first, on_top = self.writes.first, self.writes.on_top
-        later: dict[State, tuple[Commit, ...]] = dict.fromkeys((State.ADDED, State.COMPACTED, State.CLEANED), on_top)
+        has_on_top = (State.UNCOMPACTED, State.ADDED, State.COMPACTED, State.CLEANED)
+        later: dict[State, tuple[Commit, ...]] = dict.fromkeys(has_on_top, on_top)
         later[State.BACK] = on_top + AFTER_COMPACTION
         return first + later.get(state, ())
 
@@ -213,7 +215,8 @@ class Cell:
 
         docs/hudi.md, "Versions".
         """
-        shows_again = seen.query is Query.SINCE and self.compactor != "1.0.2" and seen.state is not State.WRITTEN
+        is_merged = seen.state not in (State.WRITTEN, State.UNCOMPACTED)
+        shows_again = seen.query is Query.SINCE and self.compactor != "1.0.2" and is_merged
         return self.expected(Seen(seen.state) if shows_again else seen)
 
 
@@ -268,9 +271,13 @@ def _proceed(session: HudiSession, found: Sequence[Cell]) -> None:
 def _write(session: HudiSession, cell: Cell) -> None:
     # The tables of all compactors are copies of one.
     first = cell.folder.parent.with_name(cell.folder.name.removesuffix(f"-{cell.compactor}"))
+    uncompacted = first.with_name(f"{first.name}-on-top")
     if not first.exists():
         cell.table_at(first).write(session.spark, cell.writes.first)
+        shutil.copytree(first, uncompacted)
+        cell.table_at(uncompacted).write(session.spark, cell.writes.on_top)
     shutil.copytree(first, cell.table.location)
+    shutil.copytree(uncompacted, cell.at(State.UNCOMPACTED).location)
     cell.keep(State.WRITTEN)
 
 

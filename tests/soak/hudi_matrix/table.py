@@ -72,7 +72,7 @@ class MatrixTable:
         """Return all rows as Spark reads them by the metadata table, by key."""
         reader = spark.read.format("hudi").options(**{"hoodie.metadata.enable": "true"}, **options)
         found = reader.load(self.uri).select(*COLUMNS).collect()
-        return sorted(Row(*map(_plain, one)) for one in found)
+        return _rows(found)
 
     def moment(self, number: int) -> str:
         """Return when the delta commit of a number, from 1, was done: its completion, before version 8 its instant."""
@@ -88,7 +88,7 @@ class MatrixTable:
             asked = asked.with_query_type(HudiQueryType.Incremental).with_start_timestamp(since)
         batches = HudiTableBuilder.from_base_uri(self.uri).build().read(asked)
         found = pyarrow.Table.from_batches(batches).select(list(COLUMNS)).to_pylist()
-        return sorted(Row(*map(_plain, one.values())) for one in found)
+        return _rows(one.values() for one in found)
 
     @property
     def options(self) -> dict[str, str]:
@@ -113,6 +113,11 @@ class MatrixTable:
             **({"hoodie.datasource.write.precombine.field": "ts"} if has_field else {}),
             **({"hoodie.datasource.write.payload.class": PAYLOADS[self.ordering.value]} if self.named else {}),
         }
+
+
+def _rows(found: Iterable[Iterable[Any]]) -> list[Row]:
+    """Return rows by key. NB: a reader's answer may hold a key twice, with nulls for what it did not read."""
+    return sorted((Row(*map(_plain, one)) for one in found), key=lambda row: row.id)
 
 
 def _plain(value: Any) -> Any:

@@ -125,6 +125,40 @@ def test_an_error_of_another_state_counts_only_where_hudis_own_compaction_failed
     assert (faults([cell("", ERROR, NO_JVM), control]) == []) is excused
 
 
+@pytest.mark.parametrize(("state", "excused"), [(State.WRITTEN, True), (State.MERGED, True), (State.CLEANED, False)])
+def test_an_error_of_an_earlier_state_counts_but_not_of_a_later_one(state: State, excused: bool) -> None:
+    control = cell("", "", NO_JVM)
+    control.read[NO_JVM][Seen(state)] = ERROR
+    found = cell("", "", NO_JVM)
+    found.read[NO_JVM][Seen(State.COMPACTED)] = ERROR
+    assert (faults([found, control]) == []) is excused
+
+
+@pytest.mark.parametrize(
+    ("state", "query", "counts"),
+    [
+        (State.ADDED, Query.SINCE, False),
+        (State.COMPACTED, Query.SINCE, False),
+        (State.MERGED, Query.SINCE, True),
+        (State.ADDED, Query.NOW, True),
+    ],
+)
+def test_history_counts_once_a_reader_answers_it_with_the_commits_on_top(
+    state: State, query: Query, counts: bool
+) -> None:
+    found = cell("", "")
+    found.read[OLD] |= {Seen(State.UNCOMPACTED, Query.SINCE): "9 rows", Seen(state, query): "8 rows"}
+    assert faults([found, cell("", "")]) == ([f"cell, {OLD}, {state}, {query}: 8 rows"] if counts else [])
+    assert ("WRONG" in table_of([found, cell("", "")])) is counts
+    assert f"cell, {OLD}, not since commit 4: 9 rows" in unanswered([found, cell("", "")])
+
+
+def test_rows_that_no_compaction_changed_and_that_are_wrong_are_a_fault() -> None:
+    found = cell("", "")
+    found.read[OLD][Seen(State.UNCOMPACTED)] = "9 rows"
+    assert faults([found, cell("", "")]) == [f"cell, {OLD}, commits on top, no compaction, all rows: 9 rows"]
+
+
 def test_only_1_0_cannot_compact_partial_updates_by_commit_time() -> None:
     stopped = Cell("1.2.0", 8, Ordering.COMMIT_TIME, Writes.PARTIAL, OLD, Path("cell"))
     assert stopped.stops_hudi
