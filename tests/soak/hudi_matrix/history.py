@@ -43,9 +43,13 @@ FIRST = (
     Commit(range(50, 55), 0, How.DELETE),
     Commit(range(5), 60, How.FLAG),
     Commit(range(3, 30), 50),
+    Commit(range(25, 50), 40),
 )
-"""A base file and five log files. By event time, keys 20 to 39 of the third commit come late, and so do 3 and 4 of the
-last: they stay deleted.
+"""A base file and six log files. By event time, keys 20 to 39 of the third commit come late, and so do 3 and 4 of the
+sixth: they stay deleted. So do 25 to 29 of the last, which may be merged with the sixth in every version.
+
+NB: none brings a key back that a delete by operation removed. 1.0.2 cannot read that in its tables of version 6 by
+event time until a compaction has removed the delete (ClassCastException).
 """
 
 EARLY = 3
@@ -66,6 +70,7 @@ FIRST_WITH_CHANGES = (
     FIRST[3],
     Commit(range(56, 60), 18),
     FIRST[5],
+    FIRST[6],
 )
 """The fifth commit is late by event time.
 

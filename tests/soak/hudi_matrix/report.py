@@ -60,12 +60,13 @@ def _pairs(found: Sequence[Cell]) -> Iterator[tuple[Cell, Cell]]:
 def _is_hudis(control: Cell, reader: str, seen: Seen, wrong: str) -> bool:
     """Whether a reader fails in the same way on what Hudi's own client made, in that state or an earlier one.
 
-    NB: wrong rows are never excused. Where that client's compaction failed, what it made is not there yet: any state
-    counts.
+    NB: wrong rows are never excused. Where that client's compaction has failed so far, what it made is not there yet:
+    any state counts.
     """
-    is_late = control.done.get(seen.state) == Reason.DRIVER_FAILED
     order = list(State)
-    counted = order if is_late else order[: order.index(seen.state) + 1]
+    so_far = order[: order.index(seen.state) + 1]
+    is_late = any(control.done.get(state) == Reason.DRIVER_FAILED for state in so_far)
+    counted = order if is_late else so_far
     comparable = [answer for its, answer in control.read.get(reader, {}).items() if its.state in counted]
     return reader == NO_JVM and not _ROWS.match(wrong) and _kind(wrong) in map(_kind, comparable)
 

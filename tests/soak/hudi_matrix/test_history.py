@@ -118,11 +118,16 @@ def test_a_compaction_that_must_be_refused_or_done_and_is_not_is_a_fault(
 
 
 @pytest.mark.parametrize(("done", "excused"), [("DriverFailed", True), ("Compacted", False)])
-def test_an_error_of_another_state_counts_only_where_hudis_own_compaction_failed(done: str, excused: bool) -> None:
+@pytest.mark.parametrize("state", [State.MERGED, State.ADDED])
+def test_an_error_of_a_later_state_counts_only_after_hudis_own_compaction_failed(
+    done: str, excused: bool, state: State
+) -> None:
     control = cell("", "", NO_JVM)
     control.done[State.MERGED] = done
     control.read[NO_JVM][Seen(State.COMPACTED)] = ERROR
-    assert (faults([cell("", ERROR, NO_JVM), control]) == []) is excused
+    found = cell("", "", NO_JVM)
+    found.read[NO_JVM][Seen(state)] = ERROR
+    assert (faults([found, control]) == []) is excused
 
 
 @pytest.mark.parametrize(("state", "excused"), [(State.WRITTEN, True), (State.MERGED, True), (State.CLEANED, False)])
