@@ -86,6 +86,11 @@ class HudiTable:
         """Whether readers order log files by number, that is, as they were written (FSUtils: `.log.<number>`)."""
         return self.table_version < 8
 
+    @property
+    def has_completion_times(self) -> bool:
+        """Whether the names of completed instants contain the time of their completion."""
+        return self.table_version >= 8
+
     def require_merge_on_read(self) -> None:
         """Raise NotMergeOnReadError for a copy-on-write table."""
         if not self.is_merge_on_read:

@@ -248,3 +248,22 @@ def test_a_driver_in_another_time_zone_than_the_writers_touches_nothing(
     with pytest.raises(JobError if refused else NotImplementedError) as caught:
         begin(request(location=location), Client(skew), monkeypatch)
     assert ("time zone" in str(caught.value)) is refused
+
+
+@pytest.mark.parametrize(
+    ("version", "skew", "reason"),
+    [
+        (6, 3600, Reason.WAITING_FOR_INSTANT),
+        (6, -3600, Reason.UNSUPPORTED_TABLE),
+        (8, 3600, Reason.UNSUPPORTED_TABLE),
+        (9, 3600, Reason.UNSUPPORTED_TABLE),
+    ],
+)
+def test_a_driver_waits_where_slow_writers_look_like_writers_in_another_time_zone(
+    location: str, monkeypatch: pytest.MonkeyPatch, version: int, skew: float, reason: Reason
+) -> None:
+    """In version 6 a completed instant does not say when it completed, and an instant is never from the future."""
+    written(Path(location), version=str(version))
+    with pytest.raises(JobError, match="time zone") as caught:
+        begin(request(location=location), Client(skew), monkeypatch)
+    assert caught.value.reason is reason

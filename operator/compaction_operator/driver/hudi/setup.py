@@ -123,7 +123,7 @@ def compact(
     """Compact the table under its lease, with a Spark session that has the bundle; raises JobError or HudiError."""
     log.info("%s %s: version %d, Hudi %s", request.type, job.table.location, job.table.table_version, job.bundle)
     with lease() as held, session() as spark, _opened(job, spark) as hudi:
-        _require_same_clock(hudi.clock_skew(), job.table.location)
+        _require_same_clock(hudi.clock_skew(), job.table)
         if request.partitions:
             _require_partitions(request.partitions, hudi.partitions(), job.table.location)
         if not request.hudi.metadata_table:
@@ -161,18 +161,23 @@ def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: HeldLease
     )
 
 
-def _require_same_clock(skew: float, location: str) -> None:
+def _require_same_clock(skew: float, table: HudiTable) -> None:
     """Raise JobError when this driver's instants would be hours before or after the writers'.
 
-    A compaction with an instant in the future would count later writes as already merged.
+    A compaction with an instant in the future would count later writes as already merged. NB: a writer of 1.0 takes its
+    instant before its query. Without completion times a long query looks like a clock that is behind: only time tells.
     """
-    if CLOCK_TOLERANCE < abs(skew) < LARGEST_TIME_ZONE:
-        raise JobError(
-            Reason.UNSUPPORTED_TABLE,
-            f"instants of this driver are {skew:.0f} s ahead of those of {location}'s last writers: set the same "
-            "time zone for both (-Duser.timezone in spark.driver.extraJavaOptions of the profile, or the table's "
-            "hoodie.table.timeline.timezone=UTC) and correct the clocks; write to a copied table once before",
-        )
+    if not CLOCK_TOLERANCE < abs(skew) < LARGEST_TIME_ZONE:
+        return
+    may_be_slow = skew > 0 and not table.has_completion_times
+    but = "if the writers' queries took that long, the run waits for an instant that was quick; otherwise "
+    raise JobError(
+        Reason.WAITING_FOR_INSTANT if may_be_slow else Reason.UNSUPPORTED_TABLE,
+        f"instants of this driver are {skew:.0f} s ahead of those of {table.location}'s last writers: "
+        f"{but if may_be_slow else ''}set the same time zone for both (-Duser.timezone in "
+        "spark.driver.extraJavaOptions of the profile, or the table's hoodie.table.timeline.timezone=UTC) and correct "
+        "the clocks; write to a copied table once before",
+    )
 
 
 def _require_partitions(wanted: Sequence[str], partitions: Collection[str], location: str) -> None:
