@@ -23,9 +23,10 @@ from sandbox.hudi.session import HudiSession
 from bench.arms import Arm, Outcome, Stream, run_arm
 from bench.plot import Line, plot
 from bench.written import By
+from compaction_operator.hudi import BUNDLES
 
 RESULT = Path(__file__).parent / "out" / "hudi.json"
-VERSIONS = ("1.0.2", "1.2.0")
+VERSIONS = tuple(BUNDLES)
 TARGETS = {"times_less_than_full": 3.0, "less_than_own": 0.2}
 
 

@@ -23,12 +23,12 @@ from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import SmallTable
 
 from compaction_operator.api.hudi import HudiOptions
-from compaction_operator.hudi import Choice, read_table, write_options
+from compaction_operator.hudi import BUNDLES, Choice, read_table, write_options
 from compaction_operator.hudi.jvm import HudiClient
 from compaction_operator.storage import LocalStorage
 
 RESULT = Path(__file__).parent / "out" / "hudi-plan.json"
-VERSIONS = ("1.0.2", "1.2.0")
+VERSIONS = tuple(BUNDLES)
 TARGETS = {"seconds": 20.0, "locked_seconds": 2.0}
 """Of each plan."""
 PARTITIONS = 10

@@ -11,8 +11,9 @@ from pathlib import Path
 from random import SystemRandom
 
 from tests.soak.hudi_storm.season import run
+from tests.soak.hudi_storm.table import KINDS
 
-VERSIONS = ("1.0.2", "1.2.0")
+VERSIONS = tuple(KINDS)
 
 
 def main() -> int:
