@@ -13,6 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 ONE_CLOCK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 """An option of clients that are all on one machine: each waits as long as their clocks may differ for each instant."""
 
+METADATA_TABLE = "hoodie.metadata.enable"
+"""Whether a client uses the metadata table. Off here, on by default."""
+
 
 class Ordering(StrEnum):
     """Which of two versions of a row is the newer: the one of the greater `ts`, or the one that was committed later."""
@@ -105,8 +108,12 @@ class SmallTable:
         self._written = True
 
     def read(self, **options: str) -> list[tuple[int, Row]]:
-        """Return all rows as Spark reads them, by id; one that is there twice comes twice."""
-        found = self.spark.read.format("hudi").options(**options).load(self.uri).select("id", "ts", "v")
+        """Return all rows as Spark reads them, by id; one that is there twice comes twice.
+
+        Readers use the metadata table if writers do.
+        """
+        chosen = {METADATA_TABLE: self.options[METADATA_TABLE]} | options
+        found = self.spark.read.format("hudi").options(**chosen).load(self.uri).select("id", "ts", "v")
         return sorted((row.id, Row(row.ts, row.v)) for row in found.collect())
 
     def check(self, when: str, **options: str) -> None:
@@ -130,7 +137,7 @@ def _options(ordering: Ordering, *, partitioned: bool) -> dict[str, Any]:
         "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen."
         + ("SimpleKeyGenerator" if partitioned else "NonpartitionedKeyGenerator"),
         "hoodie.record.merge.mode": ordering.value,
-        "hoodie.metadata.enable": "false",
+        METADATA_TABLE: "false",
         "hoodie.compact.inline": "false",
         "hoodie.clean.automatic": "false",
         "hoodie.archive.automatic": "false",

@@ -10,12 +10,13 @@ from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import ONE_CLOCK, Ordering, SmallTable
 from sandbox.hudi.zookeeper import LOCK_KEY, ZooKeeper
 
+from compaction_operator.hudi import BUNDLES
 from compaction_operator.hudi.jvm.probe import require_all_calls
 from tests.integration.hudi.job import Jobs
 from tests.integration.hudi.other_client import OtherClient
 
-VERSIONS = ("1.0.2", "1.2.0")
-NEWEST = {"1.0.2": "8", "1.2.0": "9"}
+VERSIONS = tuple(BUNDLES)
+NEWEST = {version: str(max(serves)) for version, serves in BUNDLES.items()}
 """The version of the tables that each version of Hudi writes by itself."""
 
 BOTH_ORDERINGS = pytest.mark.parametrize("ordering", list(Ordering), ids=lambda ordering: ordering.name)
@@ -27,6 +28,9 @@ MakeOtherClient = Callable[..., OtherClient]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "only(version): on one version of Hudi, as the others have not got it")
+    config.addinivalue_line(
+        "markers", "metadata_table: on tables with their metadata table, as Hudi makes them by default"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -77,29 +81,32 @@ def shared(hudi: HudiSession, tmp_path_factory: pytest.TempPathFactory) -> Share
 def seeds(hudi: HudiSession, shared: Shared) -> MakeTable:
     """Make a table of each kind once: a base file and four log files. The third log file contains late rows."""
 
-    def seed(ordering: Ordering, version: str) -> SmallTable:
+    def seed(ordering: Ordering, version: str, *, metadata_table: bool) -> SmallTable:
         def write(location: Path) -> SmallTable:
-            options = {"hoodie.write.table.version": version}
+            options = {"hoodie.write.table.version": version, "hoodie.metadata.enable": str(metadata_table).lower()}
             table = SmallTable(hudi.spark, location, ordering=ordering, options=options)
             table.upsert(range(200), 10)
             for ids, ts in ((range(60), 20), (range(20, 80), 30), (range(40, 70), 15), (range(50, 90), 40)):
                 table.upsert(ids, ts)
             return table
 
-        return shared(f"{ordering}-{version}", write)
+        return shared(f"{ordering}-{version}{'-with-metadata' * metadata_table}", write)
 
     return seed
 
 
 @pytest.fixture
-def make_table(hudi: HudiSession, seeds: MakeTable, tmp_path: Path) -> MakeTable:
-    """Make a table of 200 rows in one file group, a base file and four log files, of the bundle's newest version."""
-    number = count()
+def make_table(hudi: HudiSession, seeds: MakeTable, tmp_path: Path, request: pytest.FixtureRequest) -> MakeTable:
+    """Make a table of 200 rows in one file group, a base file and four log files, of the bundle's newest version.
+
+    Tests marked `metadata_table` get it with its metadata table.
+    """
+    number, with_metadata = count(), request.node.get_closest_marker("metadata_table") is not None
 
     def make(
         ordering: Ordering = Ordering.EVENT_TIME, *, version: str | None = None, options: dict[str, str] | None = None
     ) -> SmallTable:
-        seed = seeds(ordering, version or NEWEST[hudi.version])
+        seed = seeds(ordering, version or NEWEST[hudi.version], metadata_table=with_metadata)
         return seed.copy_to(tmp_path / f"table-{next(number)}", options)
 
     return make

@@ -13,6 +13,8 @@ from tests.integration.hudi.conftest import MakeTable
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 from tests.integration.hudi.other_client import LATEST_ONLY
 
+pytestmark = pytest.mark.metadata_table
+
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2", "hoodie.compact.inline.max.delta.commits": "1", **LATEST_ONLY}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sandbox.hudi.look import timeline
 from sandbox.hudi.session import HudiSession
-from sandbox.hudi.table import SmallTable
+from sandbox.hudi.table import METADATA_TABLE, SmallTable
 
 from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
@@ -20,7 +20,6 @@ from tests.integration.hudi.conftest import MakeOtherClient, Shared
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 from tests.integration.hudi.test_locks import client_of
 
-BY_METADATA = {"hoodie.metadata.enable": "true"}
 EACH_TIME = {"hoodie.log.compaction.blocks.threshold": "2", "hoodie.compact.inline.max.delta.commits": "1"}
 
 
@@ -29,7 +28,7 @@ def listed(hudi: HudiSession, shared: Shared, tmp_path: Path) -> SmallTable:
     """A table of a base file and three log files that readers find by its metadata table."""
 
     def write(location: Path) -> SmallTable:
-        table = SmallTable(hudi.spark, location, options=BY_METADATA)
+        table = SmallTable(hudi.spark, location, options={METADATA_TABLE: "true"})
         for ids, ts in ((range(60), 10), (range(20), 20), (range(10, 30), 30), (range(5, 15), 15)):
             table.upsert(ids, ts)
         return table
@@ -59,7 +58,7 @@ def test_the_lease_is_confirmed_under_the_lock_that_the_commit_needs(
     jobs.done(listed, kind, options=EACH_TIME, lost=lost)
     assert free == [False]
     assert lock_is_free()
-    listed.check("after it", **BY_METADATA)
+    listed.check("after it")
 
 
 def test_a_plan_that_another_client_committed_meanwhile_is_not_committed_twice(
@@ -76,11 +75,11 @@ def test_a_plan_that_another_client_committed_meanwhile_is_not_committed_twice(
     with pytest.raises(JobError, match="not this driver's any more") as refused:
         jobs.run(listed, COMPACTION, options=EACH_TIME)
     assert refused.value.reason is Reason.WAITING_FOR_INSTANT
-    listed.check("after the other's commit", **BY_METADATA)
+    listed.check("after the other's commit")
     monkeypatch.undo()
     listed.upsert(range(8, 12), 40)
     jobs.done(listed, COMPACTION, options=EACH_TIME)
-    listed.check("after the next compaction", **BY_METADATA)
+    listed.check("after the next compaction")
 
 
 @pytest.mark.parametrize("kind", [LOG_COMPACTION, COMPACTION])
@@ -101,7 +100,7 @@ def test_a_plan_that_another_client_rolls_back_is_not_committed(
     monkeypatch.setattr(writes, "require_all_written", rolled_back_meanwhile)
     with pytest.raises(WaitingForInstantError, match="is being rolled back by another client"):
         jobs.run(listed, kind, options=EACH_TIME)
-    listed.check("after the attempt", **BY_METADATA)
+    listed.check("after the attempt")
     monkeypatch.undo()
     jobs.done(listed, kind, options=EACH_TIME)
-    listed.check("after the next attempt", **BY_METADATA)
+    listed.check("after the next attempt")

@@ -21,6 +21,8 @@ from compaction_operator.storage import open_storage
 from tests.integration.hudi.job import LOG_COMPACTION, Jobs
 from tests.integration.hudi.other_client import SHARED
 
+pytestmark = pytest.mark.metadata_table
+
 OPTIONS = {
     "hoodie.log.compaction.blocks.threshold": "2",
     "hoodie.write.lock.wait_time_ms": "200",

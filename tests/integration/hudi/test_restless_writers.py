@@ -16,6 +16,8 @@ from tests.integration.hudi.dying import writer_dies
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 from tests.integration.hudi.test_slow_writers import writing
 
+pytestmark = pytest.mark.metadata_table
+
 EACH_TIME = {"hoodie.log.compaction.blocks.threshold": "2", "hoodie.compact.inline.max.delta.commits": "1"}
 KINDS = pytest.mark.parametrize("kind", [LOG_COMPACTION, COMPACTION])
 

@@ -21,6 +21,8 @@ from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeOtherClient, Mak
 from tests.integration.hudi.job import Jobs
 from tests.integration.hudi.other_client import COMPACTION, LOG_COMPACTION, SHARED
 
+pytestmark = pytest.mark.metadata_table
+
 OPTIONS = {"hoodie.log.compaction.blocks.threshold": "2"}
 
 

@@ -21,6 +21,7 @@ def roll_back(client: OtherClient, instant: str) -> None:
         client.execute(LOG_COMPACTION, instant)
 
 
+@pytest.mark.metadata_table
 @BOTH_ORDERINGS
 def test_a_dead_log_compaction_is_rolled_back_and_planned_again(
     hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
@@ -76,6 +77,7 @@ def test_in_a_table_of_version_6_the_rollback_of_a_dead_log_compaction_is_a_bloc
     table.check("after the compaction")
 
 
+@pytest.mark.metadata_table
 @BOTH_ORDERINGS
 def test_a_dead_writers_block_below_another_writers_is_never_read_and_rolled_back_later(
     hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering

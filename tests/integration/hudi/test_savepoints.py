@@ -10,6 +10,8 @@ from tests.integration.hudi.conftest import MakeOtherClient, MakeTable
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 from tests.integration.hudi.other_client import LATEST_ONLY, SHARED
 
+pytestmark = pytest.mark.metadata_table
+
 EACH_TIME = {"hoodie.log.compaction.blocks.threshold": "2", "hoodie.compact.inline.max.delta.commits": "1"}
 
 

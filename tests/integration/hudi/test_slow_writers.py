@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame
 from sandbox.hudi.look import actions, timeline
 from sandbox.hudi.table import Ordering, SmallTable
@@ -17,6 +18,8 @@ from compaction_operator.driver.errors import JobError
 from compaction_operator.driver.hudi import flow
 from tests.integration.hudi.conftest import MakeTable
 from tests.integration.hudi.job import LOG_COMPACTION, Jobs
+
+pytestmark = pytest.mark.metadata_table
 
 THRESHOLD = {"hoodie.log.compaction.blocks.threshold": "2"}
 IDS, TS = range(40, 70), 5
@@ -80,6 +83,36 @@ def test_in_version_6_what_was_written_since_the_plan_is_not_hidden_by_it(make_t
         jobs.run(table, LOG_COMPACTION, options=THRESHOLD, mode="Execute")
     assert caught.value.reason is Reason.WAITING_FOR_INSTANT
     assert actions(table.location, planned.instant) == []
+    table.check("after the rollback")
+    jobs.done(table, LOG_COMPACTION, options=THRESHOLD)
+    table.check("after the next")
+
+
+@pytest.mark.parametrize(("scheme", "is_readable"), [("file:", True), ("", False)], ids=["with-scheme", "plain-path"])
+def test_in_version_6_a_writer_beside_a_log_compaction_needs_the_tables_scheme(
+    make_table: MakeTable, jobs: Jobs, scheme: str, is_readable: bool
+) -> None:
+    """Hudi's writer takes the log file of the other into its commit, named wrong by a plain path: docs/hudi.md says so.
+
+    NB: a fault of Hudi's, between two writers too. Once it is gone the second case fails: then drop the warning.
+    """
+    table = make_table(Ordering.COMMIT_TIME, version="6")
+    plain, begun = table.uri, list[str]()
+
+    def lost() -> bool:
+        if not begun and any(name.endswith(".logcompaction.inflight") for name in timeline(table.location)):
+            begun.append("write")
+            table.uri = f"{scheme}{plain}"
+            table.upsert(IDS, TS)
+            table.uri = plain
+        return False
+
+    with pytest.raises(JobError, match="overtaken"):
+        jobs.run(table, LOG_COMPACTION, options=THRESHOLD, lost=lost)
+    if not is_readable:
+        with pytest.raises(Py4JJavaError, match="Expected scheme-specific part"):
+            table.read()
+        return
     table.check("after the rollback")
     jobs.done(table, LOG_COMPACTION, options=THRESHOLD)
     table.check("after the next")
