@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from hudi import HudiTableBuilder
+from sandbox.hudi.look import timeline
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering, Row, SmallTable
 
+from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.request import Reason
 from compaction_operator.hudi import HudiError, read_table
 from compaction_operator.hudi.clocks import instant_seconds
@@ -75,6 +77,24 @@ def test_1_0_leaves_deletes_by_event_time_alone(make_table: MakeTable, jobs: Job
     assert result.reason is Reason.NOTHING_TO_COMPACT
     assert "hudi.bundle: 1.2.0" in result.message
     assert without_a_jvm(table) == before
+
+
+@pytest.mark.only("1.0.2")
+def test_a_table_whose_payload_merges_columns_is_refused_by_name(hudi: HudiSession, jobs: Jobs, tmp_path: Path) -> None:
+    """A log compaction by 1.0.2 would keep the older columns of it, for readers of 1.2."""
+    payload = "OverwriteNonDefaultsWithLatestAvroPayload"
+    named = {"hoodie.datasource.write.payload.class": f"org.apache.hudi.common.model.{payload}"}
+    table = SmallTable(hudi.spark, tmp_path / "table", options=named)
+    # As users write: the merge mode follows from the payload class.
+    del table.options["hoodie.record.merge.mode"]
+    for ids, ts in ((range(20), 10), (range(9), 20), (range(6), 30)):
+        table.upsert(ids, ts)
+    before = timeline(table.location)
+    for kind in (LOG_COMPACTION, COMPACTION, CompactionType.CLEAN):
+        with pytest.raises(HudiError, match=payload) as refused:
+            jobs.run(table, kind, options=EACH_TIME)
+        assert refused.value.reason is Reason.UNSUPPORTED_TABLE
+    assert timeline(table.location) == before
 
 
 BY_ARRIVAL = {
