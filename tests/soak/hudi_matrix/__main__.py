@@ -5,10 +5,12 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from sandbox.hudi.table import Ordering
 
 from compaction_operator.hudi import BUNDLES
+from tests.soak.hudi_matrix import taken_over
 from tests.soak.hudi_matrix.history import Writes
 from tests.soak.hudi_matrix.report import faults, table_of, unanswered
 from tests.soak.hudi_matrix.run import WRITERS, Cell, cells, run
@@ -18,17 +20,36 @@ def main() -> int:
     """Run the chosen cells and print their table; returns 1 when a compaction changed what a reader shows."""
     wanted = _options()
     folder = Path(tempfile.mkdtemp(prefix="hudi-matrix-"))
-    found = [cell for cell in cells(folder) if _is_wanted(cell, wanted)]
-    run(found)
-    wrong = faults(found)
+    count, table, notes, wrong = (_taken_over if wanted.taken_over else _matrix)(folder, wanted)
     if wrong:
         print(f"the tables in each state: {folder}")
     else:
         shutil.rmtree(folder)
-    print(table_of(found))
-    print("\n".join((*unanswered(found), *wrong)))
-    print(f"hudi-matrix: {len(found) // 2} tables, {len(wrong)} faults")
+    print(table)
+    print("\n".join((*notes, *wrong)))
+    print(f"hudi-matrix: {count} tables, {len(wrong)} faults")
     return 1 if wrong else 0
+
+
+class Found(NamedTuple):
+    """How many tables there were, what came of them, and the faults."""
+
+    tables: int
+    table: str
+    notes: list[str]
+    faults: list[str]
+
+
+def _matrix(folder: Path, wanted: argparse.Namespace) -> Found:
+    found = [cell for cell in cells(folder) if _is_wanted(cell, wanted)]
+    run(found)
+    return Found(len(found) // 2, table_of(found), unanswered(found), faults(found))
+
+
+def _taken_over(folder: Path, _: argparse.Namespace) -> Found:
+    found = taken_over.takeovers(folder)
+    taken_over.run(found)
+    return Found(len(found), taken_over.table_of(found), [], taken_over.faults(found))
 
 
 def _options() -> argparse.Namespace:
@@ -39,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--payload", choices=["by name", "none"], action="append")
     parser.add_argument("--writes", choices=[one.name.lower() for one in Writes], action="append")
     parser.add_argument("--compactor", choices=BUNDLES, action="append")
+    parser.add_argument("--taken-over", action="store_true", help="instead: tables of 0.15 that others wrote to since")
     return parser.parse_args()
 
 
@@ -49,7 +71,8 @@ def _is_wanted(cell: Cell, wanted: argparse.Namespace) -> bool:
         "ordering": cell.ordering.name.lower(),
         "writes": cell.writes.name.lower(),
     }
-    return all(values is None or has[name] in values for name, values in vars(wanted).items())
+    chosen = {name: values for name, values in vars(wanted).items() if name in has}
+    return all(values is None or has[name] in values for name, values in chosen.items())
 
 
 if __name__ == "__main__":
