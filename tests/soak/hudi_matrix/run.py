@@ -253,16 +253,15 @@ def run(found: Sequence[Cell]) -> None:
         for version in WRITERS:
             if any(cell.next == version for cell in found):
                 with HudiSession(version) as session:
-                    _proceed(session, found)
+                    proceed(session, found)
     for version in WRITERS:
         with HudiSession(version) as session:
-            for cell in found:
-                _read(session, cell)
-    for cell in found:
-        _read_without_a_jvm(cell)
+            read(session, found)
+    read_without_a_jvm(found)
 
 
-def _proceed(session: HudiSession, found: Sequence[Cell]) -> None:
+def proceed(session: HudiSession, found: Sequence[Cell]) -> None:
+    """Do all that is ready for the session's release."""
     for cell in found:
         while cell.next == session.version:
             cell.steps.pop(0).do(session, cell)
@@ -346,11 +345,11 @@ _STEPS: tuple[Step, ...] = (
 )
 
 
-def _read(session: HudiSession, cell: Cell) -> None:
-    if cell.by is By.OPERATOR:
-        asked = [
-            (seen, partial(_ask, session, cell.at(seen.state), seen.query)) for seen in cell.asked(session.version)
-        ]
+def read(session: HudiSession, found: Sequence[Cell]) -> None:
+    """Read every cell, but no control, in each state with the session's release."""
+    for cell in (one for one in found if one.by is By.OPERATOR):
+        tables = {seen: cell.at(seen.state) for seen in cell.asked(session.version)}
+        asked = [(seen, partial(_ask, session, table, seen.query)) for seen, table in tables.items()]
         cell.read[session.version] = dict(_answers(cell, asked))
 
 
@@ -364,9 +363,11 @@ def _ask(session: HudiSession, table: MatrixTable, query: Query) -> list[Row]:
     return table.read(session.spark, **options)
 
 
-def _read_without_a_jvm(cell: Cell) -> None:
-    asked = [(seen, partial(_ask_without_a_jvm, cell.at(seen.state), seen.query)) for seen in cell.asked(NO_JVM)]
-    cell.read[NO_JVM] = dict(_answers(cell, asked))
+def read_without_a_jvm(found: Sequence[Cell]) -> None:
+    """Read every cell in each state with the `hudi` package."""
+    for cell in found:
+        asked = [(seen, partial(_ask_without_a_jvm, cell.at(seen.state), seen.query)) for seen in cell.asked(NO_JVM)]
+        cell.read[NO_JVM] = dict(_answers(cell, asked))
 
 
 def _ask_without_a_jvm(table: MatrixTable, query: Query) -> list[Row]:
