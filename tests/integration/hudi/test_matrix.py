@@ -9,7 +9,7 @@ from sandbox.hudi.table import Ordering
 from tests.integration.hudi.conftest import NEWEST
 from tests.soak.hudi_matrix.history import Writes
 from tests.soak.hudi_matrix.report import faults
-from tests.soak.hudi_matrix.run import NO_JVM, Cell, Query, Seen, State, proceed, read, read_without_a_jvm
+from tests.soak.hudi_matrix.run import NO_JVM, By, Cell, Query, Seen, State, proceed, read, read_without_a_jvm
 
 ORDERINGS = {"1.0.2": Ordering.EVENT_TIME, "1.2.0": Ordering.COMMIT_TIME}
 
@@ -19,7 +19,7 @@ def test_rows_and_history_stay_the_same_for_the_writers_release_and_without_a_jv
 ) -> None:
     """The whole matrix also lets other releases compact and read."""
     version, ordering = int(NEWEST[hudi.version]), ORDERINGS[hudi.version]
-    cell = Cell(hudi.version, version, ordering, Writes.WHOLE, hudi.version, tmp_path / "cell")
+    cell = Cell(hudi.version, version, ordering, Writes.WHOLE, hudi.version, tmp_path / By.OPERATOR.name / "cell")
     # NB: nothing is excused, as no reader says anything of this control.
     control = replace(cell, read={}, done={})
     proceed(hudi, [cell])
