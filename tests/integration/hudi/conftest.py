@@ -29,7 +29,8 @@ MakeOtherClient = Callable[..., OtherClient]
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "only(version): on one version of Hudi, as the others have not got it")
     config.addinivalue_line(
-        "markers", "metadata_table: on tables with their metadata table, as Hudi makes them by default"
+        "markers",
+        "metadata_table: on tables with their metadata table, as Hudi makes them by default, or (False) without",
     )
 
 
@@ -99,9 +100,10 @@ def seeds(hudi: HudiSession, shared: Shared) -> MakeTable:
 def make_table(hudi: HudiSession, seeds: MakeTable, tmp_path: Path, request: pytest.FixtureRequest) -> MakeTable:
     """Make a table of 200 rows in one file group, a base file and four log files, of the bundle's newest version.
 
-    Tests marked `metadata_table` get it with its metadata table.
+    Tests marked `metadata_table` get it with its metadata table; `metadata_table(False)` takes that back.
     """
-    number, with_metadata = count(), request.node.get_closest_marker("metadata_table") is not None
+    number, marker = count(), request.node.get_closest_marker("metadata_table")
+    with_metadata = marker is not None and marker.args != (False,)
 
     def make(
         ordering: Ordering = Ordering.EVENT_TIME, *, version: str | None = None, options: dict[str, str] | None = None

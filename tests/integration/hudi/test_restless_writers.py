@@ -91,6 +91,7 @@ def test_it_compacts_beside_non_blocking_writers(
 
 
 @pytest.mark.only("1.0.2")
+@pytest.mark.metadata_table(False)
 @KINDS
 def test_in_version_6_a_delta_commit_that_never_ends_is_waited_for_and_named(
     hudi: HudiSession, make_table: MakeTable, jobs: Jobs, kind: CompactionType

@@ -23,7 +23,7 @@ FLAG = ", _hoodie_is_deleted boolean"
 
 @dataclass(frozen=True)
 class MatrixTable:
-    """A merge-on-read table, with its metadata table, of a version and an ordering, with or without delete flags.
+    """A merge-on-read table of a version and an ordering, with or without delete flags.
 
     `named`: its writer names the payload class of the merge mode, as writers before version 9 do by themselves, and an
     ordering field, which must not matter by commit time.
@@ -69,8 +69,9 @@ class MatrixTable:
         spark.sql("drop table matrix")
 
     def read(self, spark: Any, **options: str) -> list[Row]:
-        """Return all rows as Spark reads them by the metadata table, by key."""
-        reader = spark.read.format("hudi").options(**{"hoodie.metadata.enable": "true"}, **options)
+        """Return all rows as Spark reads them, by the metadata table if there is one, by key."""
+        by_metadata = {"hoodie.metadata.enable": self.metadata_table}
+        reader = spark.read.format("hudi").options(**by_metadata, **options)
         found = reader.load(self.uri).select(*COLUMNS).collect()
         return _rows(found)
 
@@ -91,6 +92,11 @@ class MatrixTable:
         return _rows(one.values() for one in found)
 
     @property
+    def metadata_table(self) -> str:
+        """Whether writers make a metadata table. NB: in version 6 the operator then refuses log compactions."""
+        return str(self.version != "6").lower()
+
+    @property
     def options(self) -> dict[str, str]:
         """The options of each write."""
         has_field = self.ordering is Ordering.EVENT_TIME or self.named
@@ -104,7 +110,7 @@ class MatrixTable:
             "hoodie.write.table.version": self.version,
             "hoodie.write.auto.upgrade": "false",
             "hoodie.embed.timeline.server": "false",
-            "hoodie.metadata.enable": "true",
+            "hoodie.metadata.enable": self.metadata_table,
             "hoodie.compact.inline": "false",
             "hoodie.clean.automatic": "false",
             "hoodie.archive.automatic": "false",

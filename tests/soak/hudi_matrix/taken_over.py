@@ -72,6 +72,11 @@ class OldTable(MatrixTable):
     origin: Origin = ORIGINS[0]
 
     @property
+    def metadata_table(self) -> str:
+        """Writers of 0.15 make one."""
+        return "true"
+
+    @property
     def options(self) -> dict[str, str]:
         """The options of each write."""
         found = {name: value for name, value in super().options.items() if name != "hoodie.record.merge.mode"}

@@ -37,7 +37,7 @@ def location(tmp_path: Path) -> str:
 
 
 def written(folder: Path, **changes: str) -> str:
-    (folder / ".hoodie").mkdir(exist_ok=True)
+    (folder / ".hoodie").mkdir(parents=True, exist_ok=True)
     lines = PROPERTIES | {f"hoodie.table.{key}": value for key, value in changes.items()}
     text = "".join(f"{key}={value}\n" for key, value in lines.items())
     (folder / ".hoodie/hoodie.properties").write_text(text)
@@ -76,6 +76,7 @@ def test_partitions_are_for_hudis_own_planner_too(location: str) -> None:
         ({}, {"bundle": "1.0.2"}, Reason.UNSUPPORTED_TABLE),
         ({}, {"options": {"hoodie.table.name": "x"}}, Reason.REFUSED_OPTION),
         ({"metadata.partitions": ""}, {"metadata_table": True}, Reason.REFUSED_OPTION),
+        ({"version": "6", "metadata.partitions": "files"}, {}, Reason.UNSUPPORTED_TABLE),
         ({}, {"metadata_table": True, "type_": CompactionType.COMPACTION}, Reason.REFUSED_OPTION),
         ({}, {"metadata_table": True, "mode": HudiMode.SCHEDULE}, Reason.REFUSED_OPTION),
         ({}, {"type_": CompactionType.CLEAN, "mode": HudiMode.EXECUTE}, Reason.REFUSED_OPTION),
@@ -87,6 +88,13 @@ def test_what_cannot_be_done_is_refused_before_spark_starts(
     with pytest.raises(HudiError) as caught:
         prepare(request(**own), written(tmp_path, **changes))
     assert caught.value.reason is reason
+
+
+def test_before_version_8_a_metadata_table_forbids_log_compactions_alone(tmp_path: Path) -> None:
+    location = written(tmp_path, **{"version": "6", "metadata.partitions": "files"})
+    assert prepare(request(type_=CompactionType.COMPACTION), location)
+    without = written(tmp_path / "without", **{"version": "6", "metadata.partitions": ""})
+    assert prepare(request(), without)
 
 
 def test_the_type_clean_is_held_with_all_deletion(location: str) -> None:
@@ -263,7 +271,7 @@ def test_a_driver_waits_where_slow_writers_look_like_writers_in_another_time_zon
     location: str, monkeypatch: pytest.MonkeyPatch, version: int, skew: float, reason: Reason
 ) -> None:
     """In version 6 a completed instant does not say when it completed, and an instant is never from the future."""
-    written(Path(location), version=str(version))
+    written(Path(location), version=str(version), **{"metadata.partitions": "" if version == 6 else "files"})
     with pytest.raises(JobError, match="time zone") as caught:
         begin(request(location=location), Client(skew), monkeypatch)
     assert caught.value.reason is reason

@@ -68,6 +68,8 @@ def prepare(request: JobRequest, location: str) -> HudiJob:
     table.require_merge_on_read()
     if request.hudi.metadata_table:
         _require_at_once(request)
+    elif request.type is CompactionType.LOG_COMPACTION:
+        table.require_unshared_log_files()
     bundle = bundle_for(table, request.hudi.bundle)
     given = request.warehouse.hudi.options
     return HudiJob(
