@@ -23,11 +23,19 @@ def block(kind: int, header: dict[int, str], content: bytes = b"content") -> byt
     return b"#HUDI#" + struct.pack(">q", length) + body + struct.pack(">q", length + 6)
 
 
-def deletes(kind: int, *, value: int = 0, version: int = 3, sized: bool = False) -> bytes:
-    """The content of a delete block (HoodieDeleteBlock): one key in no partition, with an ordering value of a type."""
-    items = b"\x02\x06key\x00" + bytes([2 * kind, 2 * value]) + b"\x00"
-    avro = (b"\x01" + bytes([2 * len(items)]) if sized else b"\x02") + items
-    return struct.pack(">ii", version, len(avro)) + avro
+VALUES = {0: b"", 2: b"\x00", 3: b"\x50", 7: b"\x02x", 12: b"\x02\x02\x04\x0a\x00"}
+"""Ordering values as Avro has them, by their types: none, 0, 40, "x", and 5 as one of several."""
+
+
+def deletes(*kinds: int, value: bytes | None = None, version: int = 3, sized: bool = False) -> bytes:
+    """The content of a delete block (HoodieDeleteBlock): a key in no partition for each type of ordering values."""
+    items = b"".join(b"\x02\x06key\x00" + bytes([2 * kind]) + (value or VALUES[kind]) for kind in kinds)
+    count = bytes([2 * len(kinds) - 1, 2 * len(items)]) if sized else bytes([2 * len(kinds)])
+    return struct.pack(">ii", version, len(count + items) + 1) + count + items + b"\x00"
+
+
+def types(content: bytes) -> frozenset[int]:
+    return read(block(DELETE, {INSTANT: "20"}, content))[0].deletes
 
 
 def read(data: bytes) -> tuple[Header, ...]:
@@ -38,7 +46,7 @@ def read(data: bytes) -> tuple[Header, ...]:
 
 def test_a_file_that_hudi_wrote_has_one_block_of_its_commit() -> None:
     (path,) = FIXTURES.glob("*.log.4_*")
-    assert read(path.read_bytes()) == (Header(False, None, "20261124151603134", frozenset(), False, ""),)
+    assert read(path.read_bytes()) == (Header(False, frozenset(), "20261124151603134", frozenset(), False, ""),)
 
 
 def test_each_block_says_what_it_is() -> None:
@@ -47,9 +55,9 @@ def test_each_block_says_what_it_is() -> None:
         COMMAND, {INSTANT: "40", TARGET: "20"}
     )
     assert read(data) == (
-        Header(False, None, "20", frozenset(), True, ""),
-        Header(False, 3, "30", frozenset({"10", "20"}), False, ""),
-        Header(True, None, "40", frozenset(), False, "20"),
+        Header(False, frozenset(), "20", frozenset(), True, ""),
+        Header(False, frozenset({3}), "30", frozenset({"10", "20"}), False, ""),
+        Header(True, frozenset(), "40", frozenset(), False, "20"),
     )
 
 
@@ -83,29 +91,41 @@ def test_a_block_that_is_not_as_hudi_writes_it_is_left_to_hudi(place: int, value
 
 
 @pytest.mark.parametrize("sized", [False, True])
-@pytest.mark.parametrize("kind", [0, 2, 3, 12])
-def test_the_first_delete_says_of_which_type_the_ordering_values_are(kind: int, sized: bool) -> None:
-    content = deletes(kind, sized=sized)
-    assert read(block(DELETE, {INSTANT: "20"}, content))[0].deletes == kind
+@pytest.mark.parametrize("kind", VALUES)
+def test_the_deletes_say_of_which_type_their_ordering_values_are(kind: int, sized: bool) -> None:
+    assert types(deletes(kind, sized=sized)) == {kind}
+
+
+@pytest.mark.parametrize("sized", [False, True])
+def test_each_delete_of_a_block_counts(sized: bool) -> None:
+    assert types(deletes(3, 3, 2, 3, sized=sized)) == {2, 3}
 
 
 def test_deletes_of_an_unknown_type_are_deletes_all_the_same() -> None:
-    assert read(block(DELETE, {INSTANT: "20"}, deletes(2, version=2)))[0].deletes == UNKNOWN
+    assert types(deletes(2, version=2)) == {UNKNOWN}
+
+
+def test_deletes_that_are_too_many_to_look_at_are_of_an_unknown_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = deletes(3)
+    monkeypatch.setattr("compaction_operator.hudi.deletes.LARGEST", len(content) - 1)
+    assert types(content) == {UNKNOWN}
 
 
 def test_an_int_tells_deletes_by_flag_from_those_by_operation() -> None:
     """Hudi gives the latter its default ordering value, 0."""
-    kinds = [read(block(DELETE, {INSTANT: "20"}, deletes(2, value=value)))[0].deletes for value in (0, 1, 63)]
-    assert kinds == [2, BY_FLAG_AS_INT, BY_FLAG_AS_INT]
+    kinds = [types(deletes(2, value=value)) for value in (b"\x00", b"\x02", b"\x7e")]
+    assert kinds == [{2}, {BY_FLAG_AS_INT}, {BY_FLAG_AS_INT}]
 
 
 def test_a_block_of_no_deleted_key_has_no_deletes() -> None:
-    assert read(block(DELETE, {INSTANT: "20"}, struct.pack(">iib", 3, 1, 0)))[0].deletes is None
+    assert types(struct.pack(">iib", 3, 1, 0)) == frozenset()
 
 
-def test_a_number_without_an_end_is_left_to_hudi() -> None:
-    with pytest.raises(LogFormatError):
-        read(block(DELETE, {INSTANT: "20"}, struct.pack(">ii", 3, 99) + b"\xff" * 99))
+def test_a_content_does_not_reach_beyond_its_block() -> None:
+    data = block(DELETE, {INSTANT: "20"}, deletes(3))
+    place = data.index(deletes(3)) - 1
+    with pytest.raises(LogFormatError, match="the content of the block"):
+        read(data[:place] + b"\x7f" + data[place + 1 :] + block(AVRO, {INSTANT: "30"}))
 
 
 @pytest.mark.parametrize("length", [1 << 40, (1 << 63) - 1])
@@ -116,10 +136,16 @@ def test_a_block_does_not_reach_beyond_its_file(length: int) -> None:
         read(whole[:6] + struct.pack(">q", length) + whole[14:])
 
 
-@pytest.mark.parametrize("length", [b"\x80\x01", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x00", b"\x01"])
-def test_a_deleted_key_does_not_reach_beyond_its_block(length: bytes) -> None:
-    """Its length is 64, enormous or -1. The type of the ordering value would be read from the next block."""
-    avro = b"\x02\x02" + length
-    content = struct.pack(">ii", 3, len(avro)) + avro
-    with pytest.raises(LogFormatError, match="a deleted key of"):
-        read(block(DELETE, {INSTANT: "20"}, content) + block(AVRO, {INSTANT: "30"}))
+BROKEN = [
+    b"\xff" * 99,
+    b"\x02\x02\x80\x01",
+    b"\x02\x02\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x00",
+    b"\x02\x02\x01",
+    b"\x02\x7f",
+]
+
+
+@pytest.mark.parametrize("avro", [*BROKEN, b"", b"\x04\x00\x00\x00", b"\x02\x00\x00\x70"])
+def test_deletes_that_cannot_be_read_are_of_an_unknown_type(avro: bytes) -> None:
+    """A number without an end, keys of a length of 64, an enormous one and -1, types that are not there, no end."""
+    assert types(struct.pack(">ii", 3, len(avro)) + avro) == {UNKNOWN}

@@ -1,4 +1,4 @@
-"""Sizes and block headers of log files. NB: block contents are never read.
+"""Sizes and block headers of log files. NB: of the contents only deleted keys are read.
 
 They are read without the JVM, many files at a time, as each call of Hudi's own reader takes a round trip: 13 ms for a
 file. A file that is not as Hudi's writer leaves it is given to that reader.
@@ -114,7 +114,7 @@ class LogFiles:
             size=size,
             replaces=frozenset().union(*(header.replaces for header in found)),
             partial=any(header.partial for header in found),
-            deletes=frozenset(header.deletes for header in found if header.deletes is not None),
+            deletes=frozenset().union(*(header.deletes for header in found)),
             rolls_back=frozenset(header.target for header in headers if header.target),
         )
 
@@ -137,7 +137,7 @@ class LogFiles:
         is_command = kind == "COMMAND_BLOCK"
         return Header(
             is_command=is_command,
-            deletes=UNKNOWN if kind == "DELETE_BLOCK" else None,
+            deletes=frozenset({UNKNOWN} if kind == "DELETE_BLOCK" else ()),
             instant=str(header.get(keys.INSTANT_TIME) or ""),
             replaces=frozenset(filter(None, str(header.get(keys.COMPACTED_BLOCK_TIMES) or "").split(","))),
             partial=str(header.get(keys.IS_PARTIAL)).lower() == "true",
