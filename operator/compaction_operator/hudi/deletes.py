@@ -18,9 +18,6 @@ VERSION = 3
 INT, ARRAY = 2, 12
 """The places of an int and of several values among the types of a deleted key's ordering value."""
 
-LARGEST = 8 << 20
-"""Bytes of the largest content that is read: some 200,000 keys, which take less than a second."""
-
 NOT_AVRO = (
     EOFError,
     IndexError,
@@ -51,7 +48,7 @@ _SCALARS = {
 
 
 class DeletesError(OperatorError):
-    """The content is not as HoodieDeleteBlock writes it, or it is of another version or larger than LARGEST."""
+    """The content is not as HoodieDeleteBlock writes it, or it is of another version or too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +61,11 @@ class Delete:
     key: str
     kind: int
     value: Any
+
+    @property
+    def is_by_operation(self) -> bool:
+        """Whether it has no ordering value, or Hudi's default one."""
+        return self.kind == 0 or (self.kind == INT and not self.value)
 
     @property
     def type(self) -> int:
@@ -90,9 +92,12 @@ _LONG = parse_schema("long")
 _KINDS = {name: place for place, name in enumerate([*(f"{name}Wrapper" for name in _SCALARS), "ArrayWrapper"], 1)}
 
 
-def read_deletes(file: BinaryIO, length: int) -> Iterator[Delete]:
-    """Yield the deleted keys of a content, which begins where `file` is. Raises DeletesError, and OSError."""
-    if length > LARGEST:
+def read_deletes(file: BinaryIO, length: int, *, largest: int) -> Iterator[Delete]:
+    """Yield the deleted keys of a content, which begins where `file` is. Raises DeletesError, and OSError.
+
+    A content of over `largest` bytes is not read.
+    """
+    if length > largest:
         raise DeletesError(f"{length} bytes of deleted keys")
     content = io.BytesIO(file.read(length))
     try:

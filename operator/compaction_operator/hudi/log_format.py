@@ -25,6 +25,9 @@ Hudi's reader makes it of what it cannot read, and no writer writes it."""
 INSTANT_TIME, TARGET_INSTANT_TIME, SCHEMA, COMPACTED_BLOCK_TIMES, IS_PARTIAL = 0, 1, 2, 4, 7
 """The keys of a header by their numbers in HeaderMetadataType."""
 
+LARGEST_DELETES = 8 << 20
+"""Bytes of the largest content that is read for its header: some 200,000 keys, which take less than a second."""
+
 _START = struct.Struct(">6sqiii")
 _ENTRY = struct.Struct(">ii")
 _SIZE = struct.Struct(">q")
@@ -127,7 +130,7 @@ def _ordering_types(file: BinaryIO, length: int) -> frozenset[int]:
     NB: one block may hold deletes of two types, such as those by operation and by flag of one commit.
     """
     try:
-        return frozenset(delete.type for delete in read_deletes(file, length))
+        return frozenset(delete.type for delete in read_deletes(file, length, largest=LARGEST_DELETES))
     except DeletesError:
         return frozenset({UNKNOWN})
 

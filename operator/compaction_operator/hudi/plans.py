@@ -40,10 +40,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Written:
-    """The result of a plan's commit: written bytes, and merged blocks, one for each file group (see `Block`)."""
+    """The result of a plan's commit: written bytes, and merged blocks, one for each file group (see `Block`).
+
+    `compared` says how much of the merged blocks was compared with the originals, empty for a full compaction.
+    """
 
     bytes: int
     blocks: int
+    compared: str = ""
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ class Timeline(HudiClient):
         self.empty: tuple[Instant, ...] = ()
         self.empty_plans: tuple[str, ...] = ()
         self.more_groups: tuple[FileGroup, ...] = ()
+        self.compared = ""
 
     def instants(self) -> tuple[Instant, ...]:
         return tuple(sorted(self.found.values(), key=lambda instant: instant.time))
@@ -84,7 +85,7 @@ class Timeline(HudiClient):
         confirm()
         done = Action.DELTA_COMMIT if plan.action is Action.LOG_COMPACTION else Action.COMPACTION
         self._put(plan.instant, done, State.COMPLETED)
-        return Written(40, 1)
+        return Written(40, 1, self.compared)
 
     def roll_back(self, instant: Instant) -> None:
         self.calls.append(f"roll back {instant.time}")
@@ -324,6 +325,12 @@ def test_a_foreign_plan_is_run_on_request() -> None:
     timeline.busy = "20"
     compact(timeline, CompactionType.COMPACTION, all_instants=True)
     assert timeline.calls == ["run 20"]
+
+
+def test_how_much_was_compared_is_said() -> None:
+    timeline = Timeline()
+    timeline.compared = "1 of 1 file group"
+    assert compact(timeline).message.endswith("; 1 of 1 file group")
 
 
 def test_a_file_group_in_a_compaction_of_ours_is_not_waited_for() -> None:

@@ -107,7 +107,7 @@ def test_deletes_of_an_unknown_type_are_deletes_all_the_same() -> None:
 
 def test_deletes_that_are_too_many_to_look_at_are_of_an_unknown_type(monkeypatch: pytest.MonkeyPatch) -> None:
     content = deletes(3)
-    monkeypatch.setattr("compaction_operator.hudi.deletes.LARGEST", len(content) - 1)
+    monkeypatch.setattr("compaction_operator.hudi.log_format.LARGEST_DELETES", len(content) - 1)
     assert types(content) == {UNKNOWN}
 
 

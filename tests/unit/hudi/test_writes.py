@@ -25,6 +25,9 @@ class Status:
     def getFileId(self) -> str:  # noqa: N802
         return self._file_id
 
+    def getPath(self) -> str:  # noqa: N802
+        return f"day=1/.{self._file_id}_20.log.1_0-1-1"
+
 
 class Statuses:
     """A JavaRDD of statuses, with its Java list and its Java iterator, and what was asked of it."""

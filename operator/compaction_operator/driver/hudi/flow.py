@@ -69,6 +69,7 @@ class HudiCompaction:
         self._numbered = numbered
         self._whole_records = whole_records
         self._pause = pause
+        self._compared = ""
         self._upkeep = Upkeep(client, request, lease=lease)
         merges_logs = request.type is CompactionType.LOG_COMPACTION
         self._action = Action.LOG_COMPACTION if merges_logs else Action.COMPACTION
@@ -220,6 +221,7 @@ class HudiCompaction:
             self._undo(plan)
             raise
         log.info("%s %s is committed: %d bytes", plan.action, plan.instant, written.bytes)
+        self._compared = written.compared
         self._tell(plan, "Completed", written)
         self._report.update(before.model_copy(update={"partitions_done": 1, "bytes_done": size}), at_once=True)
 
@@ -305,7 +307,8 @@ class HudiCompaction:
             self._update(nothing_planned=why)
             return self._end(reason, why)
         done = self._status.state == "Completed"
-        return self._end(Reason.COMPACTED if done else Reason.SCHEDULED, str(self._status))
+        message = "; ".join(filter(None, (str(self._status), self._compared)))
+        return self._end(Reason.COMPACTED if done else Reason.SCHEDULED, message)
 
     def _why_nothing(self, todo: Todo) -> tuple[Reason, str]:
         if self._request.hudi.mode is HudiMode.EXECUTE:

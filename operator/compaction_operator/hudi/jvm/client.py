@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from compaction_operator.hudi.comparison import Rule
 from compaction_operator.hudi.jvm.cleaning import Cleaning
 from compaction_operator.hudi.jvm.file_groups import FileGroups
 from compaction_operator.hudi.jvm.java import hudi_errors, items, java_map
 from compaction_operator.hudi.jvm.planner import Planner
 from compaction_operator.hudi.jvm.probe import require_all_calls, require_lock_provider
 from compaction_operator.hudi.jvm.writes import Writes
+from compaction_operator.hudi.merging import EVENT_TIME, merge_mode_of
 from compaction_operator.hudi.properties import HudiTable
 
 
@@ -39,6 +41,7 @@ class HudiClient(Planner, Cleaning, Writes, FileGroups):
                 bundle=bundle,
                 names_have_instants=not table.numbers_log_files,
                 replays_last=table.replays_merged_blocks_last,
+                rule=rule_of(table),
             )
 
     def __enter__(self) -> Self:
@@ -80,3 +83,9 @@ class HudiClient(Planner, Cleaning, Writes, FileGroups):
         config.setValue("hoodie.auto.commit", "false")
         client = self._hudi.client.SparkRDDWriteClient(self._context, config)
         return HudiClient(self._jvm, client, bundle=self._bundle, names_have_instants=False)
+
+
+def rule_of(table: HudiTable) -> Rule:
+    """Return how the merged blocks of a table that is admitted are compared with their originals."""
+    by_event_time = merge_mode_of(table) == EVENT_TIME
+    return Rule(table.ordering_fields if by_event_time else (), table.numbers_log_files)

@@ -8,7 +8,8 @@ import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, BinaryIO
 
 from compaction_operator.hudi.log_blocks import UNKNOWN, LogFile
 from compaction_operator.hudi.log_format import Header, LogFormatError, read_headers
@@ -79,6 +80,10 @@ class LogFiles:
         """Whether a base or log file exists."""
         return bool(self._storage.exists(self._path(partition, name)))
 
+    def open(self, partition: str, name: str) -> AbstractContextManager[BinaryIO]:
+        """Open a log file without a JVM. Raises StorageError."""
+        return look_up(self._uri(partition, name)).open()
+
     def _list(self, partition: str) -> Sequence[Entry]:
         """Return the files of a partition, listed without a JVM; none if only Hudi can."""
         folder = self._uri(partition)
@@ -94,7 +99,7 @@ class LogFiles:
     def _open(self, place: Place) -> LogFile | None:
         """Return a log file as it is without a JVM; None if only Hudi can tell."""
         try:
-            with look_up(self._uri(*place)).open() as file:
+            with self.open(*place) as file:
                 headers, size = read_headers(file)
         except (LogFormatError, OSError, StorageError) as error:
             log.info("%s/%s is left to Hudi's own reader: %s", *place, error)

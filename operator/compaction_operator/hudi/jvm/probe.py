@@ -39,13 +39,14 @@ COMMON: Mapping[str, str] = {
     "common.model.HoodieFailedWritesCleaningPolicy": "LAZY",
     "common.model.HoodieFileGroupId": "getFileId/0 getPartitionPath/0",
     "common.model.HoodieLogFile": "getFileName/0 new/1",
-    "common.model.HoodieWriteStat": "getFileId/0 getTotalWriteBytes/0",
+    "common.model.HoodieWriteStat": "getFileId/0 getPath/0 getTotalWriteBytes/0",
     "common.model.WriteOperationType": "LOG_COMPACT",
     "common.HoodiePendingRollbackInfo": "getRollbackInstant/0",
     "common.table.HoodieTableConfig": "getTableVersion/0",
     "common.table.HoodieTableVersion": "versionCode/0",
     "common.table.HoodieTableMetaClient": "builder/0 getActiveTimeline/0 getBasePath/0 getCommitsTimeline/0 "
-    "getInstantGenerator/0 getStorage/0 getTableConfig/0 getTimelinePath/0",
+    "getHeartbeatFolderPath/1 getInstantGenerator/0 getMarkerFolderPath/1 getStorage/0 getTableConfig/0 "
+    "getTimelinePath/0",
     "common.table.HoodieTableMetaClient$Builder": "build/0 setBasePath/1 setConf/1",
     "common.table.log.HoodieLogFormat": "newReader/3",
     "common.table.log.HoodieLogFormat$Reader": "close/0 hasNext/0 next/0",
@@ -71,11 +72,11 @@ COMMON: Mapping[str, str] = {
     "common.util.collection.Pair": "getLeft/0 getRight/0",
     "config.HoodieLockConfig": "LOCK_PROVIDER_CLASS_NAME",
     "config.HoodieWriteConfig": "getBasePath/0 getCleaningTriggerStrategy/0 getFailedWritesCleanPolicy/0 "
-    "getMetadataConfig/0 getString/1 "
+    "getHoodieClientHeartbeatIntervalInMs/0 getHoodieClientHeartbeatTolerableMisses/0 getMetadataConfig/0 getString/1 "
     "isLockRequired/0 setValue/2",
     "metadata.HoodieMetadataPayload": "",
     "metadata.HoodieTableMetadataWriter": "close/0 update/2",
-    "storage.HoodieStorage": "deleteFile/1 exists/1 getPathInfo/1 listDirectEntries/1 open/1",
+    "storage.HoodieStorage": "deleteFile/1 exists/1 getPathInfo/1 listDirectEntries/1 listFiles/1 open/1",
     "storage.StoragePath": "getName/0 new/1 new/2",
     "storage.StoragePathInfo": "getLength/0 getModificationTime/0 getPath/0",
     "table.HoodieSparkTable": "create/2",

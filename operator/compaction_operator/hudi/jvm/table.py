@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from compaction_operator.hudi.comparison import Rule
 from compaction_operator.hudi.jvm.java import hudi_errors
 from compaction_operator.hudi.jvm.log_files import LogFiles
 from compaction_operator.hudi.properties import is_1_0
@@ -16,11 +17,19 @@ class JavaTable:
 
     `bundle` is the release of Hudi, such as `1.0.2`. `names_have_instants`: the names of log files contain the instant
     of their delta commit (table version 8 or later).
-    `replays_last` is HudiTable.replays_merged_blocks_last.
+    `replays_last` is HudiTable.replays_merged_blocks_last. `rule` is that of the comparison of merged blocks with their
+    originals, None where they are not compared.
     """
 
     def __init__(
-        self, jvm: Any, client: Any, *, bundle: str, names_have_instants: bool, replays_last: bool = False
+        self,
+        jvm: Any,
+        client: Any,
+        *,
+        bundle: str,
+        names_have_instants: bool,
+        replays_last: bool = False,
+        rule: Rule | None = None,
     ) -> None:
         self._jvm = jvm
         self._hudi = jvm.org.apache.hudi
@@ -28,6 +37,7 @@ class JavaTable:
         self._bundle = bundle
         self._is_1_0 = is_1_0(bundle)
         self._replays_last = replays_last
+        self._rule = rule
         self._config = client.getConfig()
         self._context = client.getEngineContext()
         self._base = str(self._config.getBasePath())

@@ -1,13 +1,18 @@
 """Execution of plans: what Hudi writes and commits, and what earlier commits wrote."""
 
-from collections.abc import Callable, Iterable, Iterator
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from compaction_operator.hudi.comparison import compare
 from compaction_operator.hudi.errors import HudiFailedError, WaitingForInstantError
 from compaction_operator.hudi.instants import Action
 from compaction_operator.hudi.jvm.java import hudi_errors, items
 from compaction_operator.hudi.jvm.table import JavaTable
 from compaction_operator.hudi.plans import Plan, Written
+from compaction_operator.storage import StorageError
+
+log = logging.getLogger(__name__)
 
 SERVICES = frozenset({"LOG_COMPACT", "COMPACT", "CLUSTER"})
 """Names in WriteOperationType of the table services. All other operations belong to writers."""
@@ -29,7 +34,8 @@ class Writes(JavaTable):
             commit = client.commitLogCompaction if merged else client.commitCompaction
             try:
                 metadata = run(plan.instant)
-                require_all_written(plan, self._statuses(metadata.getWriteStatuses()))
+                files = require_all_written(plan, self._statuses(metadata.getWriteStatuses()))
+                compared = self._compared(plan, files) if merged else ""
                 # 1.0 takes the HoodieCommitMetadata that the HoodieWriteMetadata holds.
                 written = metadata.getCommitMetadata().get() if self._is_1_0 else metadata
                 with self.locked_for_client():
@@ -43,7 +49,18 @@ class Writes(JavaTable):
                     # for table services has a list of its own.
                     client.getTableServiceClient().getHeartbeatClient().stop(plan.instant)
                 raise
-            return self._written(plan)
+            return self._written(plan, compared)
+
+    def _compared(self, plan: Plan, files: Mapping[str, Sequence[str]]) -> str:
+        """Compare merged blocks with their originals and return how much was compared. Raises MergedWronglyError."""
+        if self._rule is None:
+            return "blocks of the metadata table are not compared with the originals"
+        try:
+            found = str(compare(plan, files, rule=self._rule, open_file=self._logs.open))
+        except (OSError, StorageError) as error:
+            raise HudiFailedError(f"comparing {plan.action} {plan.instant} with its originals: {error}") from error
+        log.info("%s %s: %s", plan.action, plan.instant, found)
+        return found
 
     def _require_not_rolled_back(self, plan: Plan) -> None:
         """Raise WaitingForInstantError if another client has begun to roll a plan back.
@@ -89,31 +106,35 @@ class Writes(JavaTable):
             return one_by_one(rdd)
         return items(rdd.collect())
 
-    def _written(self, plan: Plan) -> Written:
+    def _written(self, plan: Plan, compared: str) -> Written:
         """Return what the commit of a plan wrote, from the commit's own metadata."""
         timeline = self._meta().getActiveTimeline()
         done = next(one for one in _completed(timeline) if str(one.requestedTime()) == plan.instant)
         stats = items(self._commit_metadata(done, timeline).getWriteStats())
         merged = {str(stat.getFileId()) for stat in stats} if plan.action is Action.LOG_COMPACTION else ()
-        return Written(sum(int(stat.getTotalWriteBytes()) for stat in stats), len(merged))
+        return Written(sum(int(stat.getTotalWriteBytes()) for stat in stats), len(merged), compared)
 
     def _commit_metadata(self, java: Any, timeline: Any) -> Any:
         return self._hudi.common.table.timeline.TimelineUtils.getCommitMetadata(java, timeline)
 
 
-def require_all_written(plan: Plan, statuses: Iterable[Any]) -> None:
-    """Raise HudiFailedError when a record or a whole file group was not written, by the WriteStatuses of all files.
+def require_all_written(plan: Plan, statuses: Iterable[Any]) -> dict[str, list[str]]:
+    """Return the names of all written files by file id, as their WriteStatuses have them.
+
+    Raises HudiFailedError when a record or a whole file group was not written.
 
     NB: Hudi itself would commit: its handle for log files does not report a failed record (HoodieAppendHandle).
     """
-    errors, written = 0, set()
+    errors, written = 0, dict[str, list[str]]()
     for status in statuses:
         errors += int(status.getTotalErrorRecords())
-        written.add(str(status.getStat().getFileId()))
+        stat = status.getStat()
+        written.setdefault(str(stat.getFileId()), []).append(str(stat.getPath()).rpartition("/")[2])
     missing = [operation.file_id for operation in plan.operations if operation.file_id not in written]
     if errors or (missing and plan.action is Action.LOG_COMPACTION):
         what = f"{errors} records" if errors else f"file group {missing[0]}"
         raise HudiFailedError(f"{what} could not be written: see the errors in Spark's log")
+    return written
 
 
 def one_by_one(rdd: Any) -> Iterator[Any]:

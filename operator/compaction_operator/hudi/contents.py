@@ -1,0 +1,134 @@
+"""The contents of log blocks, read without Hudi: what each of them does to its keys."""
+
+import io
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from math import isnan
+from typing import Any, BinaryIO
+
+from fastavro import parse_schema, schemaless_reader
+from fastavro.schema import SchemaParseException, UnknownType
+
+from compaction_operator.errors import OperatorError
+from compaction_operator.hudi.deletes import NOT_AVRO, Delete, DeletesError, read_deletes
+from compaction_operator.hudi.log_format import AVRO, DELETE, RawBlock
+from compaction_operator.hudi.outcomes import Change
+
+AVRO_VERSION = 3
+"""The version of a content of Avro records (HoodieAvroDataBlock): their number, and each with its size."""
+
+LARGEST_DELETES = 1 << 30
+
+KEY, IS_DELETED, OPERATION = "_hoodie_record_key", "_hoodie_is_deleted", "_hoodie_operation"
+
+LOGICAL = frozenset({None, "date", "decimal", "time-micros", "timestamp-micros"})
+"""The logical types of ordering fields whose values records and deletes have in the same unit."""
+
+_START = struct.Struct(">ii")
+_LENGTH = struct.Struct(">i")
+
+
+class ContentError(OperatorError):
+    """The content of a block is of a kind that is not read here, or not as Hudi writes it."""
+
+
+class Contents:
+    """Reader of blocks whose records are compared: all of them by one schema, that of the merged block.
+
+    `ordering_fields` are empty by commit time. Raises ContentError for a schema that cannot be compared.
+    """
+
+    def __init__(self, schema: str, ordering_fields: Sequence[str]) -> None:
+        self._schema = schema
+        self._ordering_fields = tuple(ordering_fields)
+        types = _types(schema)
+        if OPERATION in types:
+            raise ContentError(f"records with {OPERATION}")
+        for field in ordering_fields:
+            if field not in types or types[field] not in LOGICAL:
+                raise ContentError(f"ordering field {field} of type {types.get(field)}")
+        self._columns = [name for name in types if not name.startswith("_hoodie_")]
+
+    def changes(self, file: BinaryIO, block: RawBlock) -> Iterator[tuple[str, Change]]:
+        """Yield the keys of a block of an open file, and what it does to each. Raises ContentError and OSError."""
+        file.seek(block.position)
+        try:
+            if block.kind == DELETE:
+                for delete in read_deletes(file, block.length, largest=LARGEST_DELETES):
+                    yield delete.key, Change(self._ordering_of(delete))
+            elif block.kind == AVRO:
+                yield from (self._change(row) for row in self._rows(file, block))
+            else:
+                raise ContentError(f"a block of kind {block.kind}")
+        except DeletesError as error:
+            raise ContentError(str(error)) from error
+        except NOT_AVRO as error:
+            raise ContentError(f"{type(error).__name__}: {error}") from error
+
+    def _rows(self, file: BinaryIO, block: RawBlock) -> Iterator[dict[str, Any]]:
+        version, count = _START.unpack(file.read(_START.size))
+        if version != AVRO_VERSION:
+            raise ContentError(f"records of version {version}")
+        written = _parsed(block.schema)
+        wanted = None if block.schema == self._schema else _parsed(self._schema)
+        for _ in range(count):
+            (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
+            row: Any = schemaless_reader(io.BytesIO(file.read(length)), written, wanted)
+            yield row
+
+    def _change(self, row: dict[str, Any]) -> tuple[str, Change]:
+        values = [row[field] for field in self._ordering_fields]
+        ordering = self._comparable(values) if values else None
+        if row.get(IS_DELETED):
+            return row[KEY], Change(ordering)
+        text = json.dumps([row[name] for name in self._columns], default=repr, sort_keys=True)
+        return row[KEY], Change(ordering, blake2b(text.encode(), digest_size=16).digest())
+
+    def _ordering_of(self, delete: Delete) -> Any:
+        if not self._ordering_fields or delete.is_by_operation:
+            return None
+        return self._comparable(delete.value if isinstance(delete.value, tuple) else (delete.value,))
+
+    def _comparable(self, values: Sequence[Any]) -> Any:
+        """Return ordering values that compare as in Java, where strings do by their UTF-16."""
+        if any(value is None or (isinstance(value, float) and isnan(value)) for value in values):
+            raise ContentError("an ordering value that is null or NaN")
+        found = tuple(value.encode("utf-16-be") if isinstance(value, str) else value for value in values)
+        return found if len(found) > 1 else found[0]
+
+
+@lru_cache(maxsize=32)
+def _parsed(schema: str) -> Any:
+    """Return a schema without logical types, so that values are as they were written, but decimals as numbers."""
+    try:
+        return parse_schema(_plain(json.loads(schema)))
+    except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
+        raise ContentError(f"a schema that cannot be read: {type(error).__name__}: {error}") from error
+
+
+def _plain(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_plain(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _plain(value) if key in ("type", "fields", "items", "values") else value
+        for key, value in schema.items()
+        if key != "logicalType" or value == "decimal"
+    }
+
+
+def _types(schema: str) -> dict[str, str | None]:
+    """Return the logical type of each column of a schema, None for one without."""
+    _parsed(schema)
+    fields = json.loads(schema).get("fields", ())
+    return {field["name"]: _logical(field["type"]) for field in fields}
+
+
+def _logical(kind: Any) -> str | None:
+    """Return the logical type of a column's type, which may be a union with null."""
+    found = next((one for one in kind if one != "null"), None) if isinstance(kind, list) else kind
+    return found.get("logicalType") if isinstance(found, dict) else None

@@ -1,0 +1,196 @@
+"""A merged log block is compared with its originals: rows, deletes, and what is too large or of an unknown kind."""
+
+import io
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import pytest
+from fastavro import parse_schema, schemaless_writer
+
+from compaction_operator.hudi import Action, LogFile, Operation, Plan
+from compaction_operator.hudi import comparison as module
+from compaction_operator.hudi.comparison import Compared, MergedWronglyError, Rule, chosen, compare, replayed
+from tests.unit.hudi.test_log_format import AVRO, DELETE, INSTANT, REPLACED, SCHEMA, block
+
+FIELDS = (("_hoodie_commit_time", "string"), ("_hoodie_record_key", "string"), ("ts", "long"), ("v", "string"))
+MERGED = ".f_40.log.1"
+LONG = 3
+BY_OPERATION = None
+
+
+def schema(*fields: tuple[str, Any]) -> str:
+    columns = [{"name": name, "type": ["null", kind], "default": None} for name, kind in fields]
+    return json.dumps({"type": "record", "name": "row", "fields": columns})
+
+
+PLAIN = schema(*FIELDS)
+
+
+def rows(instant: str, *found: tuple[str, Any, str], text: str = PLAIN, merged: str = "", **more: Any) -> bytes:
+    """A block of rows, each a key, an ordering value and a value, with a commit time of the block's."""
+    names = ("_hoodie_record_key", "ts", "v")
+    content = struct.pack(">ii", 3, len(found))
+    for row in found:
+        out = io.BytesIO()
+        schemaless_writer(
+            out,
+            parse_schema(json.loads(text)),
+            {"_hoodie_commit_time": instant} | dict(zip(names, row, strict=True)) | more,
+        )
+        content += struct.pack(">i", len(out.getvalue())) + out.getvalue()
+    return block(AVRO, {INSTANT: instant, SCHEMA: text, **({REPLACED: merged} if merged else {})}, content)
+
+
+def deletes(instant: str, *found: tuple[str, int | None], merged: str = "") -> bytes:
+    """A block of deleted keys, each with a small ordering value, or with Hudi's default of 0."""
+    items = b""
+    for key, value in found:
+        ordering = b"\x04\x00" if value is None else bytes([2 * LONG, 2 * value])
+        items += b"\x02" + bytes([2 * len(key)]) + key.encode() + b"\x00" + ordering
+    content = struct.pack(">iib", 3, len(items) + 2, 2 * len(found)) + items + b"\x00"
+    return block(DELETE, {INSTANT: instant, SCHEMA: PLAIN, **({REPLACED: merged} if merged else {})}, content)
+
+
+def files(*contents: bytes, **more: Any) -> dict[str, tuple[LogFile, bytes]]:
+    """Log files of instants 10, 20, ..."""
+    names = [(f".f_{number}0.log.1", f"{number}0", data) for number, data in enumerate(contents, 1)]
+    return {name: (LogFile(name, (time,), len(data), **more), data) for name, time, data in names}
+
+
+def compared(
+    originals: Mapping[str, tuple[LogFile, bytes]], merged: bytes, *, fields: tuple[str, ...] = ("ts",)
+) -> Compared:
+    data = {name: content for name, (_, content) in originals.items()} | {MERGED: merged}
+
+    @contextmanager
+    def open_file(partition: str, name: str) -> Iterator[BinaryIO]:
+        assert partition == "day=1"
+        yield io.BytesIO(data[name])
+
+    operation = Operation("day=1", "f", tuple(file for file, _ in originals.values()))
+    plan = Plan("40", Action.LOG_COMPACTION, (operation,))
+    return compare(plan, {"f": [MERGED]}, rule=Rule(fields, numbered=False), open_file=open_file)
+
+
+ORIGINALS = files(
+    rows("10", ("a", 5, "old"), ("b", 9, "new"), ("c", 1, "gone")),
+    rows("20", ("a", 5, "new"), ("b", 8, "late")),
+    deletes("30", ("c", BY_OPERATION), ("d", 7)),
+)
+RIGHT = rows("40", ("a", 5, "new"), ("b", 9, "new"), merged="10,20,30") + deletes("40", ("c", BY_OPERATION), ("d", 7))
+
+
+def test_a_block_that_is_what_its_originals_are_is_right_whatever_its_commit_time() -> None:
+    assert compared(ORIGINALS, RIGHT) == Compared(1, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("merged", "key"),
+    [
+        (rows("40", ("b", 9, "new")) + deletes("40", ("c", None), ("d", 7)), "a"),
+        (rows("40", ("a", 5, "new"), ("b", 8, "late")) + deletes("40", ("c", None), ("d", 7)), "b"),
+        (rows("40", ("a", 5, "new"), ("b", 9, "new")) + deletes("40", ("d", 7)), "c"),
+        (rows("40", ("a", 5, "new"), ("b", 9, "new"), ("c", 1, "gone")) + deletes("40", ("d", 7)), "c"),
+        (rows("40", ("a", 5, "new"), ("b", 9, "new")) + deletes("40", ("c", None), ("d", 6)), "d"),
+        (RIGHT + rows("40", ("e", 1, "new")), "e"),
+    ],
+    ids=["a row", "an older row", "a delete", "a row in place of a delete", "an ordering value", "a key too many"],
+)
+def test_a_block_that_lost_or_changed_anything_is_wrong(merged: bytes, key: str) -> None:
+    with pytest.raises(MergedWronglyError, match=rf"log compaction 40 in file group f .*: key '{key}' has "):
+        compared(ORIGINALS, merged)
+
+
+def test_by_commit_time_the_last_change_stays_whatever_its_ordering_value() -> None:
+    merged = rows("40", ("a", 5, "new"), ("b", 8, "late")) + deletes("40", ("c", BY_OPERATION), ("d", BY_OPERATION))
+    assert compared(ORIGINALS, merged, fields=()).keys == 4
+    with pytest.raises(MergedWronglyError, match="key 'b'"):
+        compared(ORIGINALS, RIGHT, fields=())
+
+
+def test_a_row_after_a_delete_by_operation_comes_back_and_a_late_one_after_one_by_flag_does_not() -> None:
+    both = files(deletes("10", ("a", BY_OPERATION), ("b", 7)), rows("20", ("a", 1, "back"), ("b", 6, "late")))
+    assert compared(both, rows("40", ("a", 1, "back")) + deletes("40", ("b", 7))).keys == 2
+
+
+def test_a_block_that_hides_what_it_does_not_contain_is_wrong() -> None:
+    with pytest.raises(MergedWronglyError, match="it hides 35"):
+        compared(ORIGINALS, rows("40", ("a", 5, "new"), ("b", 9, "new"), merged="10,20,30,35"))
+
+
+def test_a_file_without_the_merged_block_is_wrong() -> None:
+    with pytest.raises(MergedWronglyError, match="there is none"):
+        compared(ORIGINALS, rows("39", ("a", 5, "new")))
+
+
+def test_a_column_that_came_later_is_null_in_older_blocks() -> None:
+    wider = schema(*FIELDS, ("w", "double"))
+    merged = rows("40", ("a", 5, "new"), ("b", 9, "new"), text=wider) + deletes("40", ("c", None), ("d", 7))
+    assert compared(ORIGINALS, merged).keys == 4
+    changed = rows("40", ("a", 5, "new"), ("b", 9, "new"), text=wider, w=1.5)
+    with pytest.raises(MergedWronglyError, match="key 'a'"):
+        compared(ORIGINALS, changed + deletes("40", ("c", None), ("d", 7)))
+
+
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+
+
+@pytest.mark.parametrize(
+    ("merged", "why"),
+    [
+        (block(5, {INSTANT: "40", SCHEMA: PLAIN}), "a block of kind 5"),
+        (rows("40", ("a", 5, "new"), text=schema(*FIELDS, ("_hoodie_operation", "string"))), "_hoodie_operation"),
+        (rows("40", ("a", 5, "x"), text=schema(*FIELDS[:2], ("ts", MILLIS), FIELDS[3])), "ordering field ts"),
+        (rows("40", ("a", None, "new")), "an ordering value that is null"),
+        (block(AVRO, {INSTANT: "40", SCHEMA: "{"}), "a schema that cannot be read"),
+        (block(AVRO, {INSTANT: "40", SCHEMA: PLAIN}, b"\0\0\0\3\0\0\0\1"), "EOFError"),
+        (RIGHT[:-3], "the file ends within"),
+    ],
+    ids=["Parquet", "operations", "another unit", "null", "no schema", "no row", "cut off"],
+)
+def test_what_cannot_be_compared_is_said(merged: bytes, why: str) -> None:
+    found = compared(ORIGINALS, merged)
+    assert (found.groups, found.of) == (0, 1)
+    assert why in found.why_not
+    assert str(found).startswith("0 of 1 file group (0 keys) compared with the originals; not compared: file group f: ")
+
+
+def test_of_a_large_file_group_some_keys_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(file.size for file, _ in ORIGINALS.values())
+    monkeypatch.setattr(module, "BUDGET", size // 2)
+    found = compared(ORIGINALS, RIGHT)
+    assert (found.groups, found.sample) == (1, 3)
+    assert 0 < found.keys < 4
+    assert "1 in 3 of its keys" in str(found)
+
+
+def test_as_many_file_groups_are_compared_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUDGET", 100)
+    assert chosen({"a": 60, "b": 40}, seed="1") == {"a": 1, "b": 1}
+    many = {f"{number}": 30 for number in range(20)}
+    one, other = (chosen(many, seed=seed) for seed in "12")
+    assert len(one) == len(other) == 3
+    assert one != other
+    assert chosen({"a": 250, "b": 150}, seed="1") == {"b": 2}
+    assert chosen({}, seed="1") == {}
+
+
+def test_a_merged_block_is_replayed_in_the_place_of_its_newest_original() -> None:
+    first, second, third = (LogFile(f".f_{n}.log.1", (f"{n}",), 1) for n in (10, 20, 30))
+    inner = LogFile(".f_25.log.1", ("25",), 1, frozenset({"10"}))
+    assert replayed([third, inner, second, first], by_number=False) == [inner, second, third]
+    outer = LogFile(".f_35.log.1", ("35",), 1, frozenset({"25", "20"}))
+    assert replayed([outer, third, inner, second, first], by_number=False) == [outer, third]
+
+
+def test_log_files_with_numbers_are_replayed_by_these() -> None:
+    first, second = LogFile(".f_5.log.10_0-1-1", ("30",), 1), LogFile(".f_5.log.9_0-1-1", ("40",), 1)
+    assert replayed([first, second], by_number=True) == [second, first]
+
+
+def test_what_was_rolled_back_is_not_replayed() -> None:
+    dead, command = LogFile(".f_10.log.1", ("10",), 1), LogFile(".f_20.log.1", ("20",), 1, rolls_back=frozenset({"10"}))
+    assert replayed([dead, command], by_number=False) == [command]
