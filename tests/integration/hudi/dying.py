@@ -1,5 +1,9 @@
 """What processes that died in the middle leave on a Hudi table."""
 
+import os
+import time
+from pathlib import Path
+
 from sandbox.hudi.look import timeline
 from sandbox.hudi.table import SmallTable
 
@@ -24,3 +28,21 @@ def writer_dies(table: SmallTable, ids: range, ts: int) -> str:
     folder = table.location / ".hoodie" / "timeline"
     ((folder if folder.is_dir() else folder.parent) / committed).unlink()
     return committed.partition(".")[0].partition("_")[0]
+
+
+def grow_old(table: SmallTable, instant: str, *, besides: str = "") -> None:
+    """Let all that a client changes while it is at work on an instant be an hour old, besides one of them."""
+    own = table.location / ".hoodie"
+    heartbeat = own / ".heartbeat" / instant
+    heartbeat.parent.mkdir(exist_ok=True)
+    heartbeat.touch()
+    signs = {
+        "heartbeat": [heartbeat],
+        "marker": [own / ".temp" / instant, *(own / ".temp" / instant).rglob("*")],
+        "inflight": [path for path in own.rglob(f"{instant}.*.inflight") if "metadata" not in path.parts],
+    }
+    now = time.time()
+    for sign, paths in signs.items():
+        assert paths
+        for path in filter(Path.exists, paths):
+            os.utime(path, times=(now, now if sign == besides else now - 3600))

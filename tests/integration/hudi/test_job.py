@@ -10,7 +10,7 @@ from compaction_operator.api.request import Reason
 from compaction_operator.driver.errors import JobError
 from tests.integration.hudi import other_client as by_hand
 from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeOtherClient, MakeTable
-from tests.integration.hudi.dying import log_compaction_dies
+from tests.integration.hudi.dying import grow_old, log_compaction_dies
 from tests.integration.hudi.job import COMPACTION, LOG_COMPACTION, Jobs
 
 THRESHOLD = "hoodie.log.compaction.blocks.threshold"
@@ -151,8 +151,35 @@ def test_another_clients_dead_log_compaction_is_left_alone_unless_the_user_opts_
     before = timeline(table.location)
     assert jobs.run(table, LOG_COMPACTION, options=TWO).reason is Reason.WAITING_FOR_INSTANT
     assert timeline(table.location) == before
+    waits = jobs.run(table, LOG_COMPACTION, options=TWO, all_instants=True)
+    assert waits.reason is Reason.WAITING_FOR_INSTANT
+    assert waits.message.startswith(f"{dead}.logcompaction.inflight of another client shows signs of life")
+    assert timeline(table.location) == before
+    grow_old(table, dead)
     status = jobs.done(table, LOG_COMPACTION, options=TWO, all_instants=True)
     assert status.rolled_back == (dead,)
+    table.check("after the run")
+
+
+def test_a_compaction_that_another_client_may_be_at_work_on_is_left_alone_whatever_the_user_opts_in(
+    table: SmallTable, jobs: Jobs, other_client: MakeOtherClient
+) -> None:
+    client = other_client(table)
+    begun = client.schedule(by_hand.COMPACTION)
+    assert begun
+    client.execute(by_hand.COMPACTION, begun).getWriteStatuses().count()
+    # 1.2 renews a heartbeat as long as its client is there.
+    client.close()
+    before = timeline(table.location)
+    options = TWO | {"hoodie.compact.inline.max.delta.commits": "1"}
+    for young in ("heartbeat", "marker", "inflight"):
+        grow_old(table, begun, besides=young)
+        result = jobs.run(table, COMPACTION, options=options, all_instants=True)
+        assert result.reason is Reason.WAITING_FOR_INSTANT
+        assert result.message.startswith(f"{begun}.compaction.inflight of another client shows signs of life")
+        assert timeline(table.location) == before
+    grow_old(table, begun)
+    assert jobs.done(table, COMPACTION, options=options, all_instants=True).instant == begun
     table.check("after the run")
 
 

@@ -57,6 +57,7 @@ class Timeline(HudiClient):
         self.empty: tuple[Instant, ...] = ()
         self.empty_plans: tuple[str, ...] = ()
         self.more_groups: tuple[FileGroup, ...] = ()
+        self.alive = False
         self.compared = ""
 
     def instants(self) -> tuple[Instant, ...]:
@@ -74,6 +75,9 @@ class Timeline(HudiClient):
         if alone and any(one.action is Action.DELTA_COMMIT and one.is_pending for one in self.instants()):
             return None
         return self._planned(Action.COMPACTION, owner) if self.blocks and not self.busy else None
+
+    def shows_life(self, instant: Instant) -> bool:
+        return self.alive
 
     def plan_of(self, instant: Instant) -> Plan:
         return Plan(instant.time, instant.action, (self._operation(),))
@@ -325,6 +329,21 @@ def test_a_foreign_plan_is_run_on_request() -> None:
     timeline.busy = "20"
     compact(timeline, CompactionType.COMPACTION, all_instants=True)
     assert timeline.calls == ["run 20"]
+
+
+@pytest.mark.parametrize("type_", [CompactionType.LOG_COMPACTION, CompactionType.COMPACTION])
+def test_what_another_client_may_be_at_work_on_is_waited_for_whatever_the_user_opts_in(type_: CompactionType) -> None:
+    begun = log_compaction if type_ is CompactionType.LOG_COMPACTION else compaction
+    for owner, state, waits in (
+        (None, State.INFLIGHT, True),
+        (None, State.REQUESTED, False),
+        (MINE, State.INFLIGHT, False),
+    ):
+        timeline = Timeline(begun(state, owner=owner))
+        timeline.alive = True
+        result = compact(timeline, type_, all_instants=True)
+        assert (result.reason is Reason.WAITING_FOR_INSTANT) is (not timeline.calls) is waits
+        assert (".inflight of another client shows signs of life" in result.message) is waits
 
 
 def test_how_much_was_compared_is_said() -> None:

@@ -102,6 +102,11 @@ class HudiCompaction:
             all_instants=self._request.hudi.all_instants,
             newest_only=self._choice.newest_only,
         )
+        if busy := self._at_work(todo):
+            return self._end(
+                Reason.WAITING_FOR_INSTANT,
+                f"{busy} of another client shows signs of life: a heartbeat, a marker or its begin is recent",
+            )
         if self._whole_records and self._action is Action.COMPACTION:
             self._require_whole_records()
         self._put_in_order(todo)
@@ -120,6 +125,15 @@ class HudiCompaction:
             # NB: the compaction stays committed, and the status says so.
             return self._end(error.reason, f"{self._status}; then {error}")
         return self._result(todo)
+
+    def _at_work(self, todo: Todo) -> Instant | None:
+        """Return the first instant of another client, of those to run or roll back, that its client may be at work on.
+
+        NB: to run or roll back such an instant deletes what its client has written.
+        """
+        theirs = (one for one in (*todo.roll_back, *todo.run) if not is_own(one, self._request.namespace))
+        inflight = (one for one in theirs if one.state is State.INFLIGHT)
+        return next((one for one in inflight if self._client.shows_life(one)), None)
 
     def _require_whole_records(self) -> None:
         """Raise HudiError if there are records that the bundle cannot merge: nothing is planned, nor run that was."""

@@ -1,7 +1,7 @@
 """The active timeline of a table: its instants, their plans, its files, and the clocks that wrote it."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,6 +61,30 @@ class Timeline(JavaTable):
         """Return the plan of a pending instant."""
         with hudi_errors(f"reading the plan of {instant}"):
             return self._plan(self._meta(), instant.time, instant.action)
+
+    def shows_life(self, instant: Instant) -> bool:
+        """Whether a client changed anything of an inflight instant as lately as Hudi wants heartbeats to come.
+
+        That is its heartbeat, a marker of a file that it began, or the instant itself. NB: 1.0 has heartbeats for
+        writes only, and a client may need longer for one file.
+        """
+        with hudi_errors(f"looking for signs of life of {instant}"):
+            interval = int(self._config.getHoodieClientHeartbeatIntervalInMs())
+            misses = int(self._config.getHoodieClientHeartbeatTolerableMisses())
+            since = int(self._jvm.System.currentTimeMillis()) - interval * misses
+            return any(int(one.getModificationTime()) > since for one in self._signs(instant))
+
+    def _signs(self, instant: Instant) -> Iterator[Any]:
+        """Yield the files that a client at work on an instant changes, as StoragePathInfo."""
+        meta = self._meta()
+        inflight = f"{instant.time}.{instant.action}.inflight"
+        yield from (one for one in files_of(meta) if str(one.getPath().getName()) == inflight)
+        storage, path = meta.getStorage(), self._hudi.storage.StoragePath
+        heartbeats = self._hudi.common.table.HoodieTableMetaClient.getHeartbeatFolderPath(self._base)
+        for one in (path(f"{heartbeats}/{instant.time}"), path(meta.getMarkerFolderPath(instant.time))):
+            if storage.exists(one):
+                yield storage.getPathInfo(one)
+                yield from items(storage.listFiles(one))
 
     def _instants(self, meta: Any) -> tuple[Instant, ...]:
         found = (self._instant(meta, java) for java in items(meta.getActiveTimeline().getInstants()))
