@@ -9,11 +9,14 @@ and UnknownWarehouse, and the names of other exceptions.
         AskError
             StandbyError
         BusyError
+        ContentError
         DamagedReceiptError (ValueError)
+        DeletesError
         FilterError (ValueError)
         HudiError                       UnsupportedTable
             HudiFailedError             DriverFailed
             HudiLockError               WaitingForLock
+            MergedWronglyError
             NoLockProviderError         NoLockProvider
             NotHudiError                TableNotFound
             NotMergeOnReadError         NotMergeOnRead
