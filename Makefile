@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-apply bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-released bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom image-sizes release-images test-arm64 test-supply test-olm argocd crds chart-readme krew olm lock
+.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test queue-test storm hudi-storm hudi-matrix bench bench-apply bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-released bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom image-sizes release-images test-arm64 test-supply test-olm playground sql argocd crds chart-readme krew olm lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +103,13 @@ demo: ## The whole story on the sandbox (STORAGE=file, hdfs or s3), or with DEMO
 
 sandbox-up: ## Start the sandbox: a real Kubernetes node and a real Hive metastore on this machine (STORAGE=file, hdfs or s3; as root)
 	@STORAGE=$(STORAGE) sandbox/cluster/up.sh
+
+playground: ## The sandbox with the operator and the tables of the samples, to try things by hand (STORAGE=file, hdfs or s3; as root)
+	@STORAGE=$(STORAGE) sandbox/cluster/up.sh
+	@.venv/bin/python -m sandbox.playground
+
+sql: ## A small SQL client for the playground's Hive tables (SQL="SELECT …", AS=alice; without SQL it asks)
+	@.venv/bin/python -m sandbox.playground sql $(if $(AS),--user $(AS)) $(if $(SQL),-- "$$SQL")
 
 sandbox-down: ## End the sandbox and forget its data
 	@sandbox/cluster/down.sh

@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from compaction_operator.acid.write_ids import ValidTxnList
 from compaction_operator.api.config import Metastore
 from sandbox.harness import namespaces
 from sandbox.harness.chart import Operator
@@ -74,9 +75,9 @@ class Warehouse:
         """Return a reader whose transaction is open."""
         return Reader(self.forward.uri, user).open()
 
-    def rows(self, table: HiveTable) -> list[str]:
-        """Return the rows that a reader who starts now sees, with their ROW__IDs (see rows.py)."""
-        txns = self.admin.valid_txns()
+    def rows(self, table: HiveTable, *, snapshot: ValidTxnList | None = None) -> list[str]:
+        """Return the rows that a reader sees, with their ROW__IDs (see rows.py): one of the snapshot, or of now."""
+        txns = snapshot or self.admin.valid_txns()
         write_ids = self.admin.valid_write_ids(table.database, table.name, valid_txns=txns)
         return self.toolbox.rows(str(txns), str(write_ids), *table.places)
 

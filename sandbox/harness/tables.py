@@ -1,9 +1,10 @@
 """Tables in the warehouse: Hive's as a writer leaves them, with the metastore's write ids and their files; Hudi's."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from compaction_operator.acid.names import (
     parse_directory,
 )
 from compaction_operator.metastore import TableNotFound
-from sandbox.harness.orcfile import delete_file, insert_file
+from sandbox.harness.orcfile import Key, delete_file, insert_file
 from sandbox.harness.settings import Settings
 from sandbox.harness.toolbox import Toolbox
 from sandbox.metastore.admin import FULL_ACID, MetastoreAdmin
@@ -60,12 +61,20 @@ _TXN_ROW = pa.struct([("id", pa.int32()), ("name", pa.string())])
 
 def fourth_write(write_id: int = 4) -> dict[str, bytes]:
     """Return the files of `UPDATE table_txn_001 SET name = 'zwei' WHERE id = 2`: a delete event and an insert event."""
-    deleted = delete_file(write_id, _TXN_ROW, [(2, 0)])
-    inserted = insert_file(write_id, _TXN_ROW, [{"id": 2, "name": "zwei"}])
-    return {
-        **_directory(AcidDirectory.delete_delta(write_id, write_id, 0), deleted),
-        **_directory(AcidDirectory.delta(write_id, write_id, 0), inserted),
-    }
+    return files_of(write_id, _TXN_ROW, deleted=[(2, 0)], inserted=[{"id": 2, "name": "zwei"}])
+
+
+def files_of(
+    write_id: int, row_type: pa.StructType, *, deleted: Sequence[Key] = (), inserted: Sequence[dict[str, Any]] = ()
+) -> dict[str, bytes]:
+    """Return the files of a statement that deletes the rows of these keys and inserts those rows, all in bucket 0."""
+    files: dict[str, bytes] = {}
+    if deleted:
+        events = delete_file(write_id, row_type, deleted)
+        files |= _directory(AcidDirectory.delete_delta(write_id, write_id, 0), events)
+    if inserted:
+        files |= _directory(AcidDirectory.delta(write_id, write_id, 0), insert_file(write_id, row_type, inserted))
+    return files
 
 
 def write_id_of(path: str) -> int:

@@ -1,17 +1,19 @@
 """What only tests and the demo do in a metastore: tables made, writers and readers played."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from hmsclient.genthrift.hive_metastore import ttypes
 from thrift.Thrift import TType
 
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.metastore import ORC_INPUT_FORMAT, ORC_SERDE, Generation, MetastoreClient, Table
+from compaction_operator.metastore import ORC_INPUT_FORMAT, ORC_SERDE, Generation, LockState, MetastoreClient, Table
 from compaction_operator.metastore.client import BATCH
 from compaction_operator.metastore.hive4_calls import I64, STRING, Call, Struct, get_table_req, spec_of, struct
 from compaction_operator.metastore.partition_specs import escape
-from compaction_operator.metastore.replies import required
+from compaction_operator.metastore.replies import lock_state_of, required
+
+Operation = Literal["INSERT", "UPDATE", "DELETE"]
 
 CAPABILITIES = ["HIVEFULLACIDREAD", "HIVEFULLACIDWRITE", "HIVEMANAGEDINSERTREAD", "HIVEMANAGEDINSERTWRITE"]
 """What a Hive 4 metastore requires of a client that creates an ACID table."""
@@ -235,23 +237,27 @@ class MetastoreAdmin(MetastoreClient):
         write_id: int = required(reply, "txnToWriteIds", "allocate_table_write_ids")[0].writeId
         return write_id
 
-    def lock_to_insert(self, txn: int, database: str, table: str, *, agent: str) -> None:
-        """Take the lock of an INSERT, which tells the metastore that the transaction writes into the table.
+    def lock_to_write(
+        self, txn: int, database: str, table: str, *, agent: str, operation: Operation = "INSERT"
+    ) -> LockState:
+        """Request the lock of a statement, which tells the metastore that the transaction writes into the table.
 
+        Like Hive's, an INSERT takes a shared one, and an UPDATE or DELETE the one that writers of both exclude.
         NB: without a known table, the metastore forgets an aborted transaction and then takes its write id for valid.
         """
+        kind = "SHARED_READ" if operation == "INSERT" else "SHARED_WRITE"
         component = ttypes.LockComponent(
-            type=ttypes.LockType.SHARED_READ,
+            type=getattr(ttypes.LockType, kind),
             level=ttypes.LockLevel.TABLE,
             dbname=database,
             tablename=table,
-            operationType=ttypes.DataOperationType.INSERT,
+            operationType=getattr(ttypes.DataOperationType, operation),
             isTransactional=True,
         )
         request = ttypes.LockRequest(
             component=[component], txnid=txn, user=self._user, hostname=self._host, agentInfo=agent
         )
-        self._call(lambda client: client.lock(request))
+        return self._call(lambda client: lock_state_of(client.lock(request)))
 
     def start_write_ids(self, database: str, table: str, *, highest: int) -> None:
         """Make it so that a table has committed write ids up to that one; only for one that has none yet."""

@@ -21,7 +21,7 @@ def begin(table: FixtureTable) -> tuple[int, int]:
     """Return the transaction and write id of a statement that will empty something."""
     txn = table.admin.open_txn(user="writer", agent="test")
     write_id = table.admin.allocate_write_id(txn, table.database, table.name)
-    table.admin.lock_to_insert(txn, table.database, table.name, agent="test")
+    table.admin.lock_to_write(txn, table.database, table.name, agent="test")
     return txn, write_id
 
 

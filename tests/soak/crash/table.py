@@ -125,7 +125,7 @@ class Table:
     @contextmanager
     def _transaction(self, *, aborted: bool) -> Iterator[int]:
         txn = self.admin.open_txn(user=WRITER, agent=WRITER)
-        self.admin.lock_to_insert(txn, self.database, self.name, agent=WRITER)
+        self.admin.lock_to_write(txn, self.database, self.name, agent=WRITER)
         yield self.admin.allocate_write_id(txn, self.database, self.name)
         if aborted:
             self.admin.abort_txn(txn)
