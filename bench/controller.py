@@ -1,10 +1,11 @@
-"""Jobs a minute and CPU of the controller: `python -m bench.controller [--lengths 100 1000 5000]`.
+"""Jobs a minute, CPU and memory of the controller: `python -m bench.controller [--lengths 100 1000 5000]`.
 
 The real controller, pinned to one core, on a real etcd and API server without a node. Metastore and drivers are done at
 once (`bench/instant.py`), so what is measured is the controller and the API server. Rates: so many TableCompactions of
 different tables, with no limit in effect and with the default `maxConcurrentJobs` of 10, from the first Job to the last
 end. CPU: with the default limit and so many compactions that wait, the controller's CPU time for each of the next ones
-that end. Requests: how many of the controller's requests the API server's audit log has for each of these compactions,
+that end. Idle: its memory, and its CPU while nothing happens, with one compaction that has ended and with so many that
+wait. Requests: how many of the controller's requests the API server's audit log has for each of these compactions,
 from the controller's start to the last end. The result is in `bench/out/controller.json` under `rates`; the exit code
 is 1 when a target is missed.
 """
@@ -37,16 +38,24 @@ from bench.instant import Drivers, controller
 from compaction_operator.api import compaction as api
 from compaction_operator.api.model import GROUP, VERSION
 
-TARGETS = {"jobs_per_minute": 1000.0, "jobs_per_minute_capped": 600.0, "cpu_growth": 1.25, "requests_each": 12.0}
-"""`cpu_growth`: CPU for each compaction at the longest queue, against the shortest."""
+TARGETS = {
+    "jobs_per_minute": 1000.0,
+    "jobs_per_minute_capped": 600.0,
+    "cpu_growth": 1.25,
+    "requests_each": 12.0,
+    "memory_mb": 250.0,
+}
+"""`cpu_growth`: CPU for each compaction at the longest queue, against the shortest. `memory_mb`: at each length."""
 ACCOUNT = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{CONTROLLER_ACCOUNT}"
 CAP = 10
 NO_CAP = 1_000_000
 JOBS = 500
 WINDOW = 300
 """Compactions that end while CPU is measured, at most. No more than half of those that wait: the line never empties."""
+IDLE_SECONDS = 20.0
 PATIENCE = 600.0
 CREATORS = 8
+_MEMORY = {"memory_mb": "VmRSS", "memory_peak_mb": "VmHWM"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -156,13 +165,32 @@ def request_of(line: str) -> str:
     return f"{event['verb']} {'/'.join(what[name] for name in ('resource', 'subresource') if name in what)}"
 
 
+def alone(bench: Bench) -> dict[str, float]:
+    """Return the controller's memory and idle CPU with one compaction, which has ended."""
+    bench.create(1)
+    bench.drivers.let_go()
+    with bench.running(CAP) as process:
+        bench.wait(lambda: bench.ended, "one to end")
+        return idle(process)
+
+
 def cost(bench: Bench, *, length: int) -> dict[str, float]:
-    """Return the same for the first that end of so many, once all others are known to wait."""
+    """Return the CPU for the first that end of so many, and memory and idle CPU, once all others are known to wait."""
     bench.create(length)
     bench.drivers.hold()
     with bench.running(CAP) as process:
         bench.wait(lambda: bench.queued >= length - CAP and bench.drivers.started >= CAP, f"{length} to wait")
-        return _until(bench, process, min(WINDOW, length // 2))
+        return {**idle(process), **_until(bench, process, min(WINDOW, length // 2))}
+
+
+def idle(process: PythonProcess) -> dict[str, float]:
+    """Return a process's memory now and at most, and its CPU milliseconds a second while nothing is asked of it."""
+    began, cpu = time.perf_counter(), cpu_seconds(process.pid)
+    time.sleep(IDLE_SECONDS)
+    used = 1000 * (cpu_seconds(process.pid) - cpu) / (time.perf_counter() - began)
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+    memory = {name: round(int(status[key].split()[0]) / 1000, 1) for name, key in _MEMORY.items()}
+    return {**memory, "idle_cpu_ms_per_second": round(used, 1)}
 
 
 def _until(bench: Bench, process: PythonProcess, number: int) -> dict[str, float]:
@@ -192,6 +220,9 @@ def measured(bench: Bench, lengths: Sequence[int], *, jobs: int) -> list[dict[st
         found.append({"measure": "rate", "cap": cap if cap == CAP else None, **rate(bench, cap=cap, number=jobs)})
         print(found[-1], flush=True)
         bench.clear()
+    found.append({"measure": "alone", "cap": CAP, **alone(bench)})
+    print(found[-1], flush=True)
+    bench.clear()
     for length in lengths:
         found.append({"measure": "cost", "cap": CAP, "waiting": length, **cost(bench, length=length)})
         print(found[-1], flush=True)
@@ -212,6 +243,11 @@ def misses(found: Sequence[dict[str, Any]]) -> list[str]:
         f"{one['requests_each']} requests for each compaction"
         for one in found
         if one["measure"] == "rate" and not 1 <= one["requests_each"] <= TARGETS["requests_each"]
+    ]
+    missed += [
+        f"{one['memory_peak_mb']} MB with {one.get('waiting', 0)} that wait"
+        for one in found
+        if one.get("memory_peak_mb", 0) > TARGETS["memory_mb"]
     ]
     if costs[-1] > TARGETS["cpu_growth"] * costs[0]:
         missed.append(f"CPU for each grows from {costs[0]} to {costs[-1]} ms with the queue")
