@@ -7,7 +7,7 @@ import pytest
 from sandbox.harness import expected
 from sandbox.harness.compactions import SMALL_SPARK
 from sandbox.harness.stage import Stage, Warehouse
-from sandbox.harness.tables import TABLE_TXN_001, HiveTable, fourth_write
+from sandbox.harness.tables import TABLE_TXN_001, HiveTable
 from sandbox.harness.wait import wait_until
 
 from compaction_operator.api.cleanup import PublishedState
@@ -15,45 +15,8 @@ from compaction_operator.api.compaction import Phase
 from compaction_operator.api.conditions import ConditionStatus
 from compaction_operator.metastore import LockKind
 from tests.e2e.conftest import MakeReader
+from tests.e2e.minor import MOST, SOON, Minor
 from tests.e2e.scene import BROKEN, INTERVAL, PLANNING, MetastorePod, Scene, completed, succeeded
-
-SOON = {"maxAttempts": 3, "backoff": "1s"}
-MOST = 300.0
-"""Seconds for two attempts, with a restart of what was killed in between."""
-
-
-class Minor:
-    """A minor compaction of a table with deletes.
-
-    While a reader has a lock its driver waits for an exclusive one, with all files written and the journal created:
-    so it stays in the middle for as long as the test wants.
-    """
-
-    def __init__(self, scene: Scene) -> None:
-        self.scene = scene
-        self.table = scene.table(TABLE_TXN_001)
-        scene.warehouse.writer.write(self.table, fourth_write())
-        self.rows = scene.warehouse.rows(self.table)
-        self.lock = scene.lock(self.table)
-        self.name = scene.compact(self.table, "Minor", retry=SOON)
-
-    def wait_in_the_middle(self) -> str:
-        """Wait until the journal is there, and nothing is published; return the journal's name."""
-        cleanup = self.scene.wait_cleanup_of(self.name)
-        names = self.scene.names(self.table)[""]
-        staging = {name for name in names if name.startswith("_compaction_")}
-        assert len(staging) == 1
-        assert names - staging == expected.INSERTS | expected.UPDATE
-        return cleanup
-
-    def check_end(self, *, most_attempts: int) -> None:
-        """Check the state in which every one of these compactions ends, once its readers have gone."""
-        status = self.scene.compactions.wait_succeeded(self.name, timeout=MOST)
-        assert status.attempt <= most_attempts
-        assert self.scene.verdict(self.name).reason == "Compacted"
-        self.scene.cleaned(self.name)
-        assert self.scene.names(self.table) == {"": expected.AFTER_UPDATE_MINOR}
-        assert self.scene.warehouse.rows(self.table) == self.rows
 
 
 def test_the_controller_is_killed_while_the_driver_works(scene: Scene, stage: Stage) -> None:
@@ -216,7 +179,5 @@ def test_pods_that_no_node_can_take_are_reported(
     condition = scene.wait_reason(compaction, reason, timeout=240)
     assert said in condition.message
     assert scene.compactions.status(compaction).phase is Phase.WAITING
-    about = f"involvedObject.kind=TableCompaction,involvedObject.name={compaction},reason={reason}"
-    found = scene.cluster.kubectl("get", "events", "-n", scene.namespace, f"--field-selector={about}", "-o", "name")
-    assert len(found.split()) == 1
+    assert len(scene.events(compaction, reason)) == 1
     assert scene.names(table)[""] >= expected.INSERTS
