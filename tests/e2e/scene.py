@@ -46,6 +46,9 @@ RECORDED = "recorded"
 BROKEN = "broken"
 """A profile whose drivers always fail: their service account may not write a journal."""
 
+UNPULLABLE, NO_IMAGE = "unpullable", "localhost/compaction-operator:none"
+"""A profile whose image no registry has. Its attempts wait a short time only."""
+
 
 def install(stage: Stage, *beside: Stage, controller_image: str = "") -> None:
     """Install the operator with what the tests need beside the demo's warehouse and profile, and for these stages."""
@@ -56,7 +59,10 @@ def install(stage: Stage, *beside: Stage, controller_image: str = "") -> None:
             chart.warehouse(stage.settings, RECORDED, receipts={"location": f"{folder}/receipts"}),
             *(chart.warehouse(other.settings) for other in beside),
         ],
-        profiles=[chart.profile(BROKEN, serviceAccount="default")],
+        profiles=[
+            chart.profile(BROKEN, serviceAccount="default"),
+            chart.profile(UNPULLABLE, image=NO_IMAGE, startTimeout="15s"),
+        ],
         controller_image=controller_image,
         ui=True,
     )
@@ -222,6 +228,12 @@ class Scene:
     def jobs(self, compaction: str) -> list[dict[str, Any]]:
         """Return the Jobs of a compaction's attempts."""
         return self.cluster.get_all("jobs", namespace=self.namespace, selector=self._label(compaction))
+
+    def events(self, compaction: str, reason: str) -> list[str]:
+        """Return the messages of a compaction's events with that reason."""
+        about = f"involvedObject.kind=TableCompaction,involvedObject.name={compaction},reason={reason}"
+        found = self.cluster.kubectl("get", "events", "-n", self.namespace, f"--field-selector={about}", "-o", "json")
+        return [event["message"] for event in json.loads(found)["items"]]
 
     def wait_driver(self, compaction: str, attempt: int = 1, *, timeout: float = 180.0) -> str:
         """Return the name of an attempt's driver pod once it runs."""

@@ -1,0 +1,219 @@
+"""Kubernetes fails in mid-run: what a user reads meanwhile, and that all ends with the right rows.
+
+`make fault-test` runs it, and CI does not: it takes minutes, and it stops what other tests need. Beside it
+test_faults.py kills what may die at once.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from sandbox.cluster.running import HERE, running_sandbox
+from sandbox.harness import expected, namespaces
+from sandbox.harness.compactions import ONE_EXECUTOR, SMALL_SPARK
+from sandbox.harness.stage import Stage, Warehouse
+from sandbox.harness.tables import TABLE_TXN_001, HiveTable, fourth_write
+from sandbox.harness.wait import wait_until
+from sandbox.metastore.admin import MetastoreAdmin
+
+from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
+from compaction_operator.api.compaction import Phase
+from compaction_operator.api.config import Metastore
+from tests.e2e.minor import MOST, SOON, Minor
+from tests.e2e.scene import NO_IMAGE, UNPULLABLE, Scene, install, scene_of
+
+NODE = "sandbox-node"
+EXECUTORS = "spark-role=executor"
+DOOMED = "doomed"
+
+
+def check_compacted(scene: Scene, compaction: str, table: HiveTable, rows: list[str], *, failed: int = 0) -> None:
+    """Check that a minor compaction of three inserts has succeeded, with the directories and rows that it must have."""
+    status = scene.compactions.wait_succeeded(compaction, timeout=MOST)
+    assert status.failed_attempts == failed
+    scene.cleaned(compaction)
+    assert scene.names(table) == {"": expected.AFTER_INSERTS_MINOR}
+    assert scene.warehouse.rows(table) == rows
+
+
+@contextmanager
+def image_there(image: str) -> Iterator[None]:
+    """Give the node the image that profile UNPULLABLE names."""
+    ctr = (str(HERE / "in-node.sh"), "ctr", "--namespace", "k8s.io", "images")
+    subprocess.run([*ctr, "tag", image, NO_IMAGE], check=True, stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        subprocess.run([*ctr, "rm", NO_IMAGE], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_an_image_that_cannot_be_pulled(scene: Scene, stage: Stage) -> None:
+    """The reason, one event in each attempt, a time-out; and the compaction goes on once the image is there."""
+    table = scene.table(TABLE_TXN_001)
+    rows = scene.warehouse.rows(table)
+    compaction = scene.compact(table, "Minor", spark={**SMALL_SPARK, "profile": UNPULLABLE}, retry=SOON)
+
+    def cannot_pull() -> bool:
+        return scene.verdict(compaction).reason in ("ErrImagePull", "ImagePullBackOff")
+
+    wait_until(cannot_pull, timeout=120, what="the image to be missed")
+    assert (scene.compactions.status(compaction).phase, NO_IMAGE in scene.verdict(compaction).message) == (
+        Phase.WAITING,
+        True,
+    )
+    ended = scene.wait_reason(compaction, "ImagePullFailed")
+    assert "not started within 15s: the driver is waiting: " in ended.message
+    assert NO_IMAGE in ended.message
+    assert any(scene.events(compaction, reason) for reason in ("ErrImagePull", "ImagePullBackOff"))
+    assert len(scene.events(compaction, "ImagePullFailed")) == 1
+    assert scene.names(table) == {"": expected.INSERTS}
+    with image_there(stage.settings.operator_image):
+        check_compacted(scene, compaction, table, rows)
+
+
+def test_an_executor_is_killed(scene: Scene) -> None:
+    """Spark asks for another one, and the attempt goes on."""
+    table = scene.table(TABLE_TXN_001)
+    rows = scene.warehouse.rows(table)
+    compaction = scene.compact(table, "Minor", spark=ONE_EXECUTOR)
+    scene.compactions.wait_executor()
+    killed = scene.cluster.get_all("pods", namespace=scene.namespace, selector=EXECUTORS)
+    scene.kill_pods(scene.namespace, "-l", EXECUTORS)
+
+    def replaced() -> bool:
+        found = scene.cluster.get_all("pods", namespace=scene.namespace, selector=EXECUTORS)
+        return bool({pod["metadata"]["uid"] for pod in found} - {pod["metadata"]["uid"] for pod in killed})
+
+    wait_until(replaced, timeout=120, what="another executor")
+    check_compacted(scene, compaction, table, rows)
+    assert scene.compactions.status(compaction).attempt == 1
+
+
+def test_the_node_of_a_driver_is_drained(scene: Scene) -> None:
+    """The driver is evicted in the middle. Without a node the next one waits; on another one it does the work."""
+    minor = Minor(scene)
+    minor.wait_in_the_middle()
+    mine = f"{LABEL_COMPACTION_UID}={scene.uid(minor.name)}"
+    try:
+        # NB: the node has everything else, too.
+        drain = ("drain", NODE, f"--pod-selector={mine}", "--delete-emptydir-data", "--timeout=120s")
+        scene.cluster.kubectl(*drain, timeout=130)
+        condition = scene.wait_reason(minor.name, "Evicted")
+        assert "Eviction API" in condition.message
+        assert scene.events(minor.name, "Evicted")
+        condition = scene.wait_reason(minor.name, "Unschedulable")
+        assert "1 node(s) were unschedulable" in condition.message
+    finally:
+        scene.cluster.kubectl("uncordon", NODE)
+    scene.unlock(minor.lock)
+    minor.check_end(most_attempts=2)
+    assert scene.compactions.status(minor.name).failed_attempts == 0
+
+
+def test_a_quota_is_used_up(scene: Scene) -> None:
+    """The API server's words, an event; and the same attempt goes on when there is room."""
+    table = scene.table(TABLE_TXN_001)
+    rows = scene.warehouse.rows(table)
+    scene.cluster.kubectl("create", "quota", "full", "--hard=pods=0", "-n", scene.namespace)
+    try:
+        compaction = scene.compact(table, "Minor", retry=SOON)
+        condition = scene.wait_reason(compaction, "QuotaExceeded")
+        assert "exceeded quota: full" in condition.message
+        assert scene.compactions.status(compaction).phase is Phase.WAITING
+        assert len(scene.events(compaction, "QuotaExceeded")) == 1
+    finally:
+        scene.cluster.kubectl("delete", "quota", "full", "-n", scene.namespace)
+    check_compacted(scene, compaction, table, rows)
+    assert scene.compactions.status(compaction).attempt == 1
+
+
+@contextmanager
+def no_api_server(warehouse: Warehouse) -> Iterator[None]:
+    """Kill the API server, and start it again at the end."""
+    script = str(HERE / "api-server.sh")
+    subprocess.run([script, "stop"], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([script, "start"], check=True)
+        warehouse.forward.restart()
+
+
+def leader(stage: Stage) -> tuple[str, int]:
+    """Return which process leads: its pod, and how often that was started."""
+    (pod,) = stage.cluster.get_all("pods", namespace=stage.operator.namespace, selector=stage.operator.selector)
+    return pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"]
+
+
+def test_the_api_server_is_away_while_a_driver_publishes(scene: Scene, stage: Stage, warehouse: Warehouse) -> None:
+    """The driver does not need it. The controller ends itself, and its successor finds what was published."""
+    minor = Minor(scene)
+    minor.wait_in_the_middle()
+    before, process = leader(stage), controllers()
+    folder = running_sandbox().warehouse / minor.table.location.removeprefix("file:/warehouse/")
+    with no_api_server(warehouse), MetastoreAdmin(Metastore(uris=(running_sandbox().metastore_uri,))) as admin:
+        admin.unlock(minor.lock)
+
+        def published() -> bool:
+            return {path.name for path in folder.iterdir()} >= expected.AFTER_UPDATE_MINOR
+
+        wait_until(published, timeout=120, what="the driver to publish")
+        assert {path.name for path in folder.iterdir()} >= expected.INSERTS | expected.UPDATE
+        wait_until(lambda: controllers() != process, timeout=120, what="the controller to end itself")
+    minor.check_end(most_attempts=1)
+    assert len(scene.jobs(minor.name)) == 1
+    assert leader(stage) == (before[0], before[1] + 1)
+
+
+def controllers() -> str:
+    """Return the numbers of the controller's processes, as the node has them."""
+    command = [str(HERE / "in-node.sh"), "pgrep", "-f", "python3 .*compaction-operator run"]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+
+
+@pytest.fixture
+def doomed(stage: Stage, warehouse: Warehouse) -> Iterator[Scene]:
+    """A namespace of its own with a warehouse of its own, which has the same tables."""
+    other = Stage(replace(stage.settings, namespace=DOOMED, warehouse=DOOMED))
+    namespaces.prepare(other.cluster, other.settings)
+    install(stage, other)
+    with scene_of(other, warehouse) as scene:
+        yield scene
+    install(stage)
+
+
+def test_a_namespace_is_deleted_in_mid_run(scene: Scene, stage: Stage, doomed: Scene, warehouse: Warehouse) -> None:
+    """Its cleanup and its driver leave all files, and no lock. Another namespace then does their work."""
+    read = doomed.table(TABLE_TXN_001)
+    lock = doomed.lock(read)
+    published = doomed.compact(read, "Major", warehouse=DOOMED)
+    doomed.compactions.wait_succeeded(published)
+    doomed.compactions.wait_blocked(doomed.cleanup_of(published))
+    minor = Minor(doomed, warehouse=DOOMED)
+    minor.wait_in_the_middle()
+    before = leader(stage)
+    doomed.cluster.kubectl("delete", "namespace", DOOMED, "--timeout=110s")
+
+    def left() -> list[int]:
+        return [one.lock_id for one in warehouse.admin.show_locks(minor.table.database, minor.table.name)]
+
+    wait_until(lambda: left() == [minor.lock], timeout=MOST, what="the driver's locks to be given back")
+    assert doomed.names(minor.table) == {"": expected.INSERTS | expected.UPDATE}
+    doomed.unlock(lock)
+    doomed.unlock(minor.lock)
+    again = scene.compact(minor.table, "Minor")
+    scene.compactions.wait_succeeded(again)
+    scene.cleaned(again)
+    assert doomed.names(minor.table) == {"": expected.AFTER_UPDATE_MINOR}
+    assert warehouse.rows(minor.table) == minor.rows
+    assert doomed.names(read) == {"": expected.INSERTS | expected.AFTER_INSERTS_MAJOR}
+    warehouse.writer.write(read, fourth_write())
+    rows = warehouse.rows(read)
+    after = scene.compact(read, "Major")
+    scene.compactions.wait_succeeded(after)
+    scene.cleaned(after)
+    assert doomed.names(read) == {"": frozenset({"base_0000004"})}
+    assert warehouse.rows(read) == rows
+    assert leader(stage) == before
