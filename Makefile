@@ -41,8 +41,8 @@ test-storage: venv ## Each store on real servers: HDFS with and without Kerberos
 crash-test: ## Break the operator at RUNS=200 steps from SEED=1 on (HIVE=3.1.3, 4.0.1 or both; STORAGE=file, hdfs or (4.0.1) s3; as root)
 	@sandbox/on-plane.sh tests.soak.crash --runs $(or $(RUNS),200) --seed $(or $(SEED),1) --hive $(or $(HIVE),3.1.3) --storage $(or $(STORAGE),file)$(if $(MINUTES), --minutes $(MINUTES))
 
-fault-test: ## Outages in mid-run, on the sandbox: of the node, the API server, the image, a namespace (as root)
-	@sandbox/fault-test.sh $(ARGS)
+fault-test: ## Upgrade and roll back under work, from commit EARLIER=…; then outages of the node, the API server, the image (as root)
+	@EARLIER=$(EARLIER) sandbox/fault-test.sh $(ARGS)
 
 queue-test: ## ENTRIES=200 of Hive 4's queue, with processes killed at each step of an entry's way (SEED=1; as root)
 	@sandbox/on-plane.sh tests.soak.queue --entries $(or $(ENTRIES),200) --seed $(or $(SEED),1)

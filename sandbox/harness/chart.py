@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,19 @@ def profile(name: str = "default", **more: Any) -> dict[str, Any]:
     return {"name": name, "driverCpuRequest": "200m", "executorCpuRequest": "200m", **more}
 
 
+@dataclass(frozen=True)
+class Release:
+    """A version of the operator: its sources, and the image that the node has of them."""
+
+    sources: Path
+    image: str
+
+    @property
+    def chart(self) -> Path:
+        """The folder of its chart."""
+        return self.sources / "charts" / RELEASE
+
+
 class Operator:
     """The operator's release in its namespace."""
 
@@ -57,10 +71,12 @@ class Operator:
         self._cluster = cluster
         self._settings = settings
         self.namespace = settings.system_namespace
+        self._current = Release(ROOT, settings.operator_image)
 
     def install(
         self,
         *,
+        release: Release | None = None,
         warehouses: Sequence[Any] = (),
         profiles: Sequence[Any] = (),
         controller_image: str = "",
@@ -69,12 +85,14 @@ class Operator:
         """Install or upgrade the chart, wait until the controller is ready, and return the command.
 
         There is the settings' warehouse and the profile `default`; more of both may be given. Without an image of its
-        own the controller has that of the compactions. `ui` is whether the web page is served.
+        own the controller has that of the compactions. `ui` is whether the web page is served. Without a release it is
+        the current one.
         """
-        command = ["upgrade", "--install", RELEASE, str(CHART), "--namespace", self.namespace]
+        release = release or self._current
+        command = ["upgrade", "--install", RELEASE, str(release.chart), "--namespace", self.namespace]
         command += ["--values", "-", "--wait", "--timeout", "3m"]
         own = {"controllerImage": {"repository": controller_image.rpartition(":")[0]}, "ui": {"enabled": ui}}
-        values = self._values(warehouses, profiles) | own
+        values = self._values(release, warehouses, profiles) | own
         self._cluster.helm(*command, stdin=json.dumps(values), timeout=200)
         return f"helm {' '.join(command)}".replace(f"{ROOT}/", "")
 
@@ -82,8 +100,18 @@ class Operator:
         """Kill the controller's pod without a word; its Deployment starts another."""
         self._cluster.kubectl("delete", "pod", "-n", self.namespace, "-l", self.selector, "--grace-period=0", "--force")
 
-    def _values(self, warehouses: Sequence[Any], profiles: Sequence[Any]) -> dict[str, Any]:
-        repository, _, tag = self._settings.operator_image.rpartition(":")
+    def roll_back(self) -> None:
+        """Go back to the release before, and wait until its controller is ready."""
+        command = ["rollback", RELEASE, "--namespace", self.namespace, "--wait", "--timeout", "3m"]
+        self._cluster.helm(*command, timeout=200)
+
+    def remove(self) -> None:
+        """Remove the release and the CRDs, with all resources."""
+        self._cluster.helm("uninstall", RELEASE, "--namespace", self.namespace, "--wait", "--ignore-not-found")
+        self._cluster.kubectl("delete", "crd", "-l", f"app.kubernetes.io/name={RELEASE}", "--timeout=60s")
+
+    def _values(self, release: Release, warehouses: Sequence[Any], profiles: Sequence[Any]) -> dict[str, Any]:
+        repository, _, tag = release.image.rpartition(":")
         return {
             "image": {"repository": repository, "tag": tag},
             "warehouses": [warehouse(self._settings), *warehouses],

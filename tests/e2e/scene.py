@@ -50,10 +50,11 @@ UNPULLABLE, NO_IMAGE = "unpullable", "localhost/compaction-operator:none"
 """A profile whose image no registry has. Its attempts wait a short time only."""
 
 
-def install(stage: Stage, *beside: Stage, controller_image: str = "") -> None:
+def install(stage: Stage, *beside: Stage, release: chart.Release | None = None, controller_image: str = "") -> None:
     """Install the operator with what the tests need beside the demo's warehouse and profile, and for these stages."""
     folder = stage.settings.warehouse_location.removeprefix("file:")
     stage.operator.install(
+        release=release,
         warehouses=[
             chart.warehouse(stage.settings, NARROW, databases=["sales"]),
             chart.warehouse(stage.settings, RECORDED, receipts={"location": f"{folder}/receipts"}),
