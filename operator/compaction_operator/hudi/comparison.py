@@ -4,12 +4,12 @@ It replays both by the rules of `merging` and compares key by key: deletes, orde
 Hudi adds are not compared, as some releases give merged records a commit time of their own.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import BinaryIO
-from zlib import crc32
 
 from compaction_operator.api.model import counted
 from compaction_operator.hudi.contents import ContentError, Contents
@@ -19,8 +19,11 @@ from compaction_operator.hudi.log_format import COMMAND, LogFormatError, RawBloc
 from compaction_operator.hudi.outcomes import Change, difference, outcomes
 from compaction_operator.hudi.plans import Operation, Plan
 
-BUDGET = 32 << 20
-"""Bytes of original blocks that one comparison keeps at most: some 100 MB of the driver's memory, and a few seconds."""
+BUDGET = 8 << 20
+"""Bytes of original blocks that one comparison reads at most: it takes seconds, and some ten MB of the driver's memory.
+
+File groups that do not fit are not compared.
+"""
 
 OpenFile = Callable[[str, str], AbstractContextManager[BinaryIO]]
 """Opens a file by its partition and name."""
@@ -43,7 +46,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Compared:
-    """How much was compared: file groups, out of how many, and their keys; one in `sample` keys of a large file group.
+    """How much was compared: file groups, out of how many, and their keys.
 
     `why_not` says why file groups were left out that could not be compared, empty if there are none.
     """
@@ -51,21 +54,19 @@ class Compared:
     groups: int
     of: int
     keys: int
-    sample: int = 1
     why_not: str = ""
 
     def __str__(self) -> str:
-        keys = f"1 in {self.sample} of its keys: {self.keys}" if self.sample > 1 else counted(self.keys, "key")
+        keys = counted(self.keys, "key")
         left = f"; not compared: {self.why_not}" if self.why_not else ""
         return f"{self.groups} of {counted(self.of, 'file group')} ({keys}) compared with the originals{left}"
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Blocks of a file group: those of some instants, and of these one in `sample` keys."""
+    """Blocks of a file group: those of some instants."""
 
     partition: str
-    sample: int
     open_file: OpenFile
 
     def blocks(self, name: str, instants: Callable[[str], bool]) -> Iterator[tuple[BinaryIO, RawBlock]]:
@@ -79,43 +80,49 @@ class _Wanted:
     ) -> Iterator[tuple[str, Change]]:
         for name in names:
             for file, block in self.blocks(name, instants):
-                for key, change in contents.changes(file, block):
-                    if self.sample == 1 or not crc32(key.encode()) % self.sample:
-                        yield key, change
+                yield from contents.changes(file, block)
 
 
 def compare(plan: Plan, written: Mapping[str, Sequence[str]], *, rule: Rule, open_file: OpenFile) -> Compared:
     """Compare what a log compaction wrote (the log files of each file id) with what it merged.
 
-    All file groups are compared if their originals have at most BUDGET bytes. Otherwise it is as many as fit, or of the
-    smallest one a part of the keys. Raises MergedWronglyError, naming file group and key, and OSError.
+    Raises MergedWronglyError, naming file group and key; LogFormatError and OSError if a merged block cannot be read.
     """
-    sizes = {one.file_id: sum(file.size for file in replayed(one.files, by_number=False)) for one in plan.operations}
-    sample = chosen(sizes, seed=plan.instant)
-    groups = keys = 0
-    why_not = ""
-    for operation in (one for one in plan.operations if one.file_id in sample):
-        wanted = _Wanted(operation.partition, sample[operation.file_id], open_file)
+    left, groups, keys = _left_out(plan), 0, 0
+    for operation in plan.operations:
+        if operation.file_id in left:
+            continue
+        wanted = _Wanted(operation.partition, open_file)
         try:
             keys += _compare(operation, written[operation.file_id], plan.instant, rule, wanted)
-        except (ContentError, LogFormatError) as error:
-            why_not = why_not or f"file group {operation.file_id}: {error}"
+        except ContentError as error:
+            left[operation.file_id] = str(error)
         else:
             groups += 1
-    return Compared(groups, len(plan.operations), keys, max(sample.values(), default=1), why_not)
+    why_not = next((f"file group {name}: {why}" for name, why in left.items()), "")
+    return Compared(groups, len(plan.operations), keys, why_not)
 
 
-def chosen(sizes: Mapping[str, int], *, seed: str) -> dict[str, int]:
-    """Return the file groups to compare, by their sizes in bytes, and for each of how many keys one is compared."""
-    found, left = {}, BUDGET
+def _left_out(plan: Plan) -> dict[str, str]:
+    """Return the file groups that are not compared, and why.
+
+    NB: writers without locks name the first file group of each bucket alike in all partitions.
+    """
+    sizes = {one.file_id: sum(file.size for file in replayed(one.files, by_number=False)) for one in plan.operations}
+    fitting = chosen(sizes, seed=plan.instant)
+    large = {name: f"over the {BUDGET >> 20} MiB that are read" for name in sizes if name not in fitting}
+    number = Counter(one.file_id for one in plan.operations)
+    return large | {name: "another partition has one of that name" for name in sizes if number[name] > 1}
+
+
+def chosen(sizes: Mapping[str, int], *, seed: str) -> frozenset[str]:
+    """Return the file groups to compare, by their sizes in bytes: as many as fit into BUDGET, in an order by chance."""
+    found, left = set(), BUDGET
     for name in sorted(sizes, key=lambda name: blake2b(f"{seed} {name}".encode()).digest()):
         if sizes[name] <= left:
-            found[name] = 1
+            found.add(name)
             left -= sizes[name]
-    if sizes and not found:
-        smallest = min(sizes, key=lambda name: sizes[name])
-        found[smallest] = -(-sizes[smallest] // BUDGET)
-    return found
+    return frozenset(found)
 
 
 def replayed(files: Iterable[LogFile], *, by_number: bool) -> list[LogFile]:
@@ -159,19 +166,26 @@ def _compare(operation: Operation, names: Sequence[str], instant: str, rule: Rul
     contents = Contents(schema, rule.ordering_fields)
     hidden = hidden_instants(operation.files)
     originals = (file.name for file in replayed(operation.files, by_number=rule.numbered))
-    try:
-        before = outcomes(wanted.changes(originals, lambda one: one not in hidden, contents))
-        after = outcomes(wanted.changes(names, is_merged, contents))
-    except TypeError as error:
-        raise ContentError(f"ordering values of two types: {error}") from error
+    before = _replay(wanted.changes(originals, lambda one: one not in hidden, contents))
+    after = _replay(wanted.changes(names, is_merged, contents), raises=(LogFormatError, OSError))
     if why := difference(before, after):
         raise _wrong(operation, instant, why)
     return len(before)
 
 
+def _replay(changes: Iterator[tuple[str, Change]], *, raises: tuple[type[Exception], ...] = ()) -> dict[str, Change]:
+    """Return what stays of changes. NB: what cannot be read here may be right for Hudi, so that is a ContentError."""
+    try:
+        return outcomes(changes)
+    except Exception as error:
+        if isinstance(error, (ContentError, *raises)):
+            raise
+        raise ContentError(f"{type(error).__name__}: {error}") from error
+
+
 def _wrong(operation: Operation, instant: str, why: str) -> MergedWronglyError:
     return MergedWronglyError(
         f"the merged log block of log compaction {instant} in file group {operation.file_id} is not what its "
-        f"originals are: {why}; nothing was committed: leave this table's log compaction to another release "
-        "(hudi.bundle), or compact it fully"
+        f"originals are: {why}; nothing was committed: compact the table fully (type Compaction), or use another "
+        "release if it serves the table (hudi.bundle)"
     )

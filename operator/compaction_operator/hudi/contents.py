@@ -6,7 +6,6 @@ import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from math import isnan
 from typing import Any, BinaryIO
 
 from fastavro import parse_schema, schemaless_reader
@@ -20,7 +19,8 @@ from compaction_operator.hudi.outcomes import Change
 AVRO_VERSION = 3
 """The version of a content of Avro records (HoodieAvroDataBlock): their number, and each with its size."""
 
-LARGEST_DELETES = 1 << 30
+LARGEST_DELETES = 1 << 20
+"""Bytes. Deleted keys take much more in memory than in their block."""
 
 KEY, IS_DELETED, OPERATION = "_hoodie_record_key", "_hoodie_is_deleted", "_hoodie_operation"
 
@@ -72,11 +72,13 @@ class Contents:
         version, count = _START.unpack(file.read(_START.size))
         if version != AVRO_VERSION:
             raise ContentError(f"records of version {version}")
+        if _columns(block.schema) != _columns(self._schema):
+            # NB: a reader converts values of a type that was changed, or fills in columns, in its release's own way.
+            raise ContentError("blocks of different schemas")
         written = _parsed(block.schema)
-        wanted = None if block.schema == self._schema else _parsed(self._schema)
         for _ in range(count):
             (length,) = _LENGTH.unpack(file.read(_LENGTH.size))
-            row: Any = schemaless_reader(io.BytesIO(file.read(length)), written, wanted)
+            row: Any = schemaless_reader(io.BytesIO(file.read(length)), written, None)
             yield row
 
     def _change(self, row: dict[str, Any]) -> tuple[str, Change]:
@@ -93,11 +95,11 @@ class Contents:
         return self._comparable(delete.value if isinstance(delete.value, tuple) else (delete.value,))
 
     def _comparable(self, values: Sequence[Any]) -> Any:
-        """Return ordering values that compare as in Java, where strings do by their UTF-16."""
-        if any(value is None or (isinstance(value, float) and isnan(value)) for value in values):
-            raise ContentError("an ordering value that is null or NaN")
-        found = tuple(value.encode("utf-16-be") if isinstance(value, str) else value for value in values)
-        return found if len(found) > 1 else found[0]
+        """Return ordering values: integers alone, as Hudi orders texts and fractions in more than one way."""
+        for value in values:
+            if not isinstance(value, int):
+                raise ContentError(f"an ordering value {value!r}")
+        return tuple(values) if len(values) > 1 else values[0]
 
 
 @lru_cache(maxsize=32)
@@ -126,6 +128,12 @@ def _types(schema: str) -> dict[str, str | None]:
     _parsed(schema)
     fields = json.loads(schema).get("fields", ())
     return {field["name"]: _logical(field["type"]) for field in fields}
+
+
+def _columns(schema: str) -> list[tuple[str, Any]]:
+    """Return name and type of each column."""
+    _parsed(schema)
+    return [(field["name"], field["type"]) for field in json.loads(schema).get("fields", ())]
 
 
 def _logical(kind: Any) -> str | None:

@@ -5,6 +5,7 @@ import json
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import pytest
@@ -13,6 +14,7 @@ from fastavro import parse_schema, schemaless_writer
 from compaction_operator.hudi import Action, LogFile, Operation, Plan
 from compaction_operator.hudi import comparison as module
 from compaction_operator.hudi.comparison import Compared, MergedWronglyError, Rule, chosen, compare, replayed
+from compaction_operator.hudi.log_format import LogFormatError
 from tests.unit.hudi.test_log_format import AVRO, DELETE, INSTANT, REPLACED, SCHEMA, block
 
 FIELDS = (("_hoodie_commit_time", "string"), ("_hoodie_record_key", "string"), ("ts", "long"), ("v", "string"))
@@ -126,15 +128,6 @@ def test_a_file_without_the_merged_block_is_wrong() -> None:
         compared(ORIGINALS, rows("39", ("a", 5, "new")))
 
 
-def test_a_column_that_came_later_is_null_in_older_blocks() -> None:
-    wider = schema(*FIELDS, ("w", "double"))
-    merged = rows("40", ("a", 5, "new"), ("b", 9, "new"), text=wider) + deletes("40", ("c", None), ("d", 7))
-    assert compared(ORIGINALS, merged).keys == 4
-    changed = rows("40", ("a", 5, "new"), ("b", 9, "new"), text=wider, w=1.5)
-    with pytest.raises(MergedWronglyError, match="key 'a'"):
-        compared(ORIGINALS, changed + deletes("40", ("c", None), ("d", 7)))
-
-
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 
 
@@ -144,12 +137,13 @@ MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
         (block(5, {INSTANT: "40", SCHEMA: PLAIN}), "a block of kind 5"),
         (rows("40", ("a", 5, "new"), text=schema(*FIELDS, ("_hoodie_operation", "string"))), "_hoodie_operation"),
         (rows("40", ("a", 5, "x"), text=schema(*FIELDS[:2], ("ts", MILLIS), FIELDS[3])), "ordering field ts"),
-        (rows("40", ("a", None, "new")), "an ordering value that is null"),
+        (rows("40", ("a", None, "new")), "an ordering value None"),
         (block(AVRO, {INSTANT: "40", SCHEMA: "{"}), "a schema that cannot be read"),
         (block(AVRO, {INSTANT: "40", SCHEMA: PLAIN}, b"\0\0\0\3\0\0\0\1"), "EOFError"),
-        (RIGHT[:-3], "the file ends within"),
+        (rows("40", ("a", 5, "new"), text=schema(*FIELDS, ("w", "double"))), "blocks of different schemas"),
+        (rows("40", ("a", 5, "new"), text=schema(*FIELDS[:3])), "blocks of different schemas"),
     ],
-    ids=["Parquet", "operations", "another unit", "null", "no schema", "no row", "cut off"],
+    ids=["Parquet", "operations", "another unit", "null", "no schema", "no row", "a column more", "a column less"],
 )
 def test_what_cannot_be_compared_is_said(merged: bytes, why: str) -> None:
     found = compared(ORIGINALS, merged)
@@ -158,24 +152,45 @@ def test_what_cannot_be_compared_is_said(merged: bytes, why: str) -> None:
     assert str(found).startswith("0 of 1 file group (0 keys) compared with the originals; not compared: file group f: ")
 
 
-def test_of_a_large_file_group_some_keys_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    size = sum(file.size for file, _ in ORIGINALS.values())
-    monkeypatch.setattr(module, "BUDGET", size // 2)
-    found = compared(ORIGINALS, RIGHT)
-    assert (found.groups, found.sample) == (1, 3)
-    assert 0 < found.keys < 4
-    assert "1 in 3 of its keys" in str(found)
+def test_a_merged_block_that_is_cut_off_is_no_block() -> None:
+    with pytest.raises(LogFormatError, match="the file ends within"):
+        compared(ORIGINALS, RIGHT[:-3])
+
+
+def test_an_original_that_cannot_be_read_is_not_compared() -> None:
+    name, (file, data) = next(iter(ORIGINALS.items()))
+    found = compared({**ORIGINALS, name: (file, data[:-3])}, RIGHT)
+    assert (found.groups, "LogFormatError" in found.why_not) == (0, True)
+
+
+@pytest.mark.parametrize(("kind", "value"), [("string", "x"), ("double", 1.5)])
+def test_ordering_values_that_are_no_integers_are_not_compared(kind: str, value: Any) -> None:
+    """Hudi orders texts by their bytes, and -0.0 before 0.0."""
+    text = schema(*FIELDS[:2], ("ts", kind), FIELDS[3])
+    found = compared(files(rows("10", ("a", value, "x"), text=text)), rows("40", ("a", value, "x"), text=text))
+    assert found.why_not == f"file group f: an ordering value {value!r}"
+
+
+def test_a_large_file_group_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUDGET", 1 << 20)
+    large = {name: (replace(file, size=1 << 20), data) for name, (file, data) in ORIGINALS.items()}
+    assert compared(large, RIGHT).why_not == "file group f: over the 1 MiB that are read"
+
+
+def test_file_groups_of_one_name_in_two_partitions_are_not_compared() -> None:
+    plan = Plan("40", Action.LOG_COMPACTION, tuple(Operation(part, "f", ()) for part in ("a", "b")))
+    found = compare(plan, {"f": [MERGED]}, rule=Rule((), numbered=False), open_file=lambda *_: pytest.fail("opened"))
+    assert (found.groups, found.why_not) == (0, "file group f: another partition has one of that name")
 
 
 def test_as_many_file_groups_are_compared_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BUDGET", 100)
-    assert chosen({"a": 60, "b": 40}, seed="1") == {"a": 1, "b": 1}
+    assert chosen({"a": 60, "b": 40}, seed="1") == {"a", "b"}
     many = {f"{number}": 30 for number in range(20)}
     one, other = (chosen(many, seed=seed) for seed in "12")
     assert len(one) == len(other) == 3
     assert one != other
-    assert chosen({"a": 250, "b": 150}, seed="1") == {"b": 2}
-    assert chosen({}, seed="1") == {}
+    assert chosen({"a": 250, "b": 90}, seed="1") == {"b"}
 
 
 def test_a_merged_block_is_replayed_in_the_place_of_its_newest_original() -> None:

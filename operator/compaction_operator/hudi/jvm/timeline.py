@@ -83,7 +83,9 @@ class Timeline(JavaTable):
         heartbeats = self._hudi.common.table.HoodieTableMetaClient.getHeartbeatFolderPath(self._base)
         for one in (path(f"{heartbeats}/{instant.time}"), path(meta.getMarkerFolderPath(instant.time))):
             if storage.exists(one):
-                yield storage.getPathInfo(one)
+                # NB: on S3 a folder that was changed long ago says that it was changed just now.
+                info = storage.getPathInfo(one)
+                yield from () if info.isDirectory() else (info,)
                 yield from items(storage.listFiles(one))
 
     def _instants(self, meta: Any) -> tuple[Instant, ...]:

@@ -9,6 +9,7 @@ from compaction_operator.hudi.errors import HudiFailedError, WaitingForInstantEr
 from compaction_operator.hudi.instants import Action
 from compaction_operator.hudi.jvm.java import hudi_errors, items
 from compaction_operator.hudi.jvm.table import JavaTable
+from compaction_operator.hudi.log_format import LogFormatError
 from compaction_operator.hudi.plans import Plan, Written
 from compaction_operator.storage import StorageError
 
@@ -57,7 +58,7 @@ class Writes(JavaTable):
             return "blocks of the metadata table are not compared with the originals"
         try:
             found = str(compare(plan, files, rule=self._rule, open_file=self._logs.open))
-        except (OSError, StorageError) as error:
+        except (LogFormatError, OSError, StorageError) as error:
             raise HudiFailedError(f"comparing {plan.action} {plan.instant} with its originals: {error}") from error
         log.info("%s %s: %s", plan.action, plan.instant, found)
         return found
