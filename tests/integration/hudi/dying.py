@@ -31,14 +31,17 @@ def writer_dies(table: SmallTable, ids: range, ts: int) -> str:
 
 
 def grow_old(table: SmallTable, instant: str, *, besides: str = "") -> None:
-    """Let all that a client changes while it is at work on an instant be an hour old, besides one of them."""
+    """Let all that a client changes while it is at work on an instant be an hour old, besides one of them.
+
+    The folder of its markers stays as new as S3 calls each folder.
+    """
     own = table.location / ".hoodie"
     heartbeat = own / ".heartbeat" / instant
     heartbeat.parent.mkdir(exist_ok=True)
     heartbeat.touch()
     signs = {
         "heartbeat": [heartbeat],
-        "marker": [own / ".temp" / instant, *(own / ".temp" / instant).rglob("*")],
+        "marker": [path for path in (own / ".temp" / instant).rglob("*") if path.is_file()],
         "inflight": [path for path in own.rglob(f"{instant}.*.inflight") if "metadata" not in path.parts],
     }
     now = time.time()
