@@ -100,10 +100,9 @@ def test_the_node_of_a_driver_is_drained(scene: Scene) -> None:
         # NB: the node has everything else, too.
         drain = ("drain", NODE, f"--pod-selector={mine}", "--delete-emptydir-data", "--timeout=120s")
         scene.cluster.kubectl(*drain, timeout=130)
-        condition = scene.wait_reason(minor.name, "Evicted")
-        assert "Eviction API" in condition.message
-        assert scene.events(minor.name, "Evicted")
         condition = scene.wait_reason(minor.name, "Unschedulable")
+        # NB: a pod may be gone before the controller has seen why.
+        assert scene.events(minor.name, "Evicted") or scene.events(minor.name, "Interrupted")
         assert "1 node(s) were unschedulable" in condition.message
     finally:
         scene.cluster.kubectl("uncordon", NODE)
