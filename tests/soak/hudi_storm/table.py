@@ -13,8 +13,6 @@ from tests.soak.hudi_storm.model import MergeMode, Row, Write
 
 PARALLELISM = {f"hoodie.{what}.shuffle.parallelism": "1" for what in ("insert", "upsert", "delete")}
 
-METADATA = {"hoodie.metadata.enable": "true"}
-
 
 class Kind(NamedTuple):
     """How a table merges records, its version, and whether its writer names the payload class of the merge mode.
@@ -32,6 +30,11 @@ class Kind(NamedTuple):
         return f"{self.mode.name.lower()}_{self.version}{'_by_name' * self.by_name}"
 
     @property
+    def metadata(self) -> dict[str, str]:
+        """Whether it has a metadata table. NB: in version 6 the operator then refuses log compactions."""
+        return {"hoodie.metadata.enable": str(self.version > 6).lower()}
+
+    @property
     def schema(self) -> str:
         """The columns. NB: 1.0 cannot read a `long` ordering field once a deleted key is written again."""
         return f"id long, ts {'int' if self.version < 9 else 'long'}, v string"
@@ -43,7 +46,7 @@ class Kind(NamedTuple):
         # NB: a table of the other mode has no such field, and says so (Config conflict).
         ordering = {"hoodie.datasource.write.precombine.field": "ts"} if self.mode is MergeMode.EVENT_TIME else {}
         version = {"hoodie.write.table.version": str(self.version)}
-        return {"hoodie.record.merge.mode": self.mode.value, **version, **payload, **ordering}
+        return {"hoodie.record.merge.mode": self.mode.value, **version, **self.metadata, **payload, **ordering}
 
 
 KINDS: Mapping[str, Sequence[Kind]] = {
@@ -87,7 +90,7 @@ class StormTable:
 
     def spark_rows(self, spark: Any) -> list[Row]:
         """Return all rows as Spark reads them now."""
-        read = spark.read.format("hudi").options(**METADATA).load(str(self.location)).select("id", "ts", "v")
+        read = spark.read.format("hudi").options(**self.kind.metadata).load(str(self.location)).select("id", "ts", "v")
         return [Row(*row) for row in read.collect()]
 
     def native_rows(self) -> list[Row]:
@@ -111,7 +114,6 @@ class StormTable:
             "hoodie.compact.inline": "false",
             "hoodie.clean.automatic": "false",
             "hoodie.archive.automatic": "false",
-            **METADATA,
             **PARALLELISM,
             **self.kind.options,
         }
