@@ -35,13 +35,9 @@ class MergedWronglyError(HudiError):
 
 @dataclass(frozen=True)
 class Rule:
-    """How records of a table are merged: by these ordering fields, or by commit time where there are none.
-
-    `numbered` is HudiTable.numbers_log_files.
-    """
+    """How records of a table are merged: by these ordering fields, or by commit time where there are none."""
 
     ordering_fields: tuple[str, ...]
-    numbered: bool
 
 
 @dataclass(frozen=True)
@@ -108,7 +104,7 @@ def _left_out(plan: Plan) -> dict[str, str]:
 
     NB: writers without locks name the first file group of each bucket alike in all partitions.
     """
-    sizes = {one.file_id: sum(file.size for file in replayed(one.files, by_number=False)) for one in plan.operations}
+    sizes = {one.file_id: sum(file.size for file in replayed(one.files)) for one in plan.operations}
     fitting = chosen(sizes, seed=plan.instant)
     large = {name: f"over the {BUDGET >> 20} MiB that are read" for name in sizes if name not in fitting}
     number = Counter(one.file_id for one in plan.operations)
@@ -125,8 +121,8 @@ def chosen(sizes: Mapping[str, int], *, seed: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def replayed(files: Iterable[LogFile], *, by_number: bool) -> list[LogFile]:
-    """Return the log files that a reader replays, in that order: by instant, or by the number in the name.
+def replayed(files: Iterable[LogFile]) -> list[LogFile]:
+    """Return the log files that a reader replays, in the order of their instants.
 
     What a merged block replaces is left out, as is what was rolled back. A merged block stands in the place of its
     newest original.
@@ -134,20 +130,20 @@ def replayed(files: Iterable[LogFile], *, by_number: bool) -> list[LogFile]:
     found = list(files)
     hidden = hidden_instants(found)
 
-    def place(file: LogFile) -> tuple[int, str, int]:
+    def place(file: LogFile) -> tuple[str, int]:
         replaced = (one for one in found if file.replaces & {*one.instants} and one is not file)
         return max(map(place, replaced), default=own(file))
 
-    def own(file: LogFile) -> tuple[int, str, int]:
-        number = int(file.name.rpartition(".log.")[2].partition("_")[0])
-        return (number, "", 0) if by_number else (0, max(file.instants), number)
+    def own(file: LogFile) -> tuple[str, int]:
+        return max(file.instants), int(file.name.rpartition(".log.")[2].partition("_")[0])
 
     return sorted((file for file in found if not {*file.instants} <= hidden), key=place)
 
 
 def hidden_instants(files: Collection[LogFile]) -> frozenset[str]:
-    """Return the instants whose blocks readers skip: replaced ones, and those that were rolled back."""
-    return frozenset().union(*(file.replaces | file.rolls_back for file in files))
+    """Return the instants whose blocks readers skip: those that were rolled back, and those that others replace."""
+    rolled_back = frozenset().union(*(file.rolls_back for file in files))
+    return rolled_back.union(*(file.replaces for file in files if not {*file.instants} <= rolled_back))
 
 
 def _compare(operation: Operation, names: Sequence[str], instant: str, rule: Rule, wanted: _Wanted) -> int:
@@ -165,7 +161,7 @@ def _compare(operation: Operation, names: Sequence[str], instant: str, rule: Rul
         raise _wrong(operation, instant, "there is none")
     contents = Contents(schema, rule.ordering_fields)
     hidden = hidden_instants(operation.files)
-    originals = (file.name for file in replayed(operation.files, by_number=rule.numbered))
+    originals = (file.name for file in replayed(operation.files))
     before = _replay(wanted.changes(originals, lambda one: one not in hidden, contents))
     after = _replay(wanted.changes(names, is_merged, contents), raises=(LogFormatError, OSError))
     if why := difference(before, after):

@@ -82,7 +82,7 @@ def shared(hudi: HudiSession, tmp_path_factory: pytest.TempPathFactory) -> Share
 def seeds(hudi: HudiSession, shared: Shared) -> MakeTable:
     """Make a table of each kind once: a base file and four log files. The third log file contains late rows."""
 
-    def seed(ordering: Ordering, version: str, *, metadata_table: bool) -> SmallTable:
+    def seed(ordering: Ordering, version: str, *, metadata_table: bool = False) -> SmallTable:
         def write(location: Path) -> SmallTable:
             options = {"hoodie.write.table.version": version, "hoodie.metadata.enable": str(metadata_table).lower()}
             table = SmallTable(hudi.spark, location, ordering=ordering, options=options)

@@ -37,7 +37,7 @@ Run = Callable[[MatrixTable], DriverResult]
 
 
 @pytest.mark.parametrize(
-    ("version", "ordering"), [("6", Ordering.COMMIT_TIME), ("8", Ordering.EVENT_TIME), ("9", Ordering.EVENT_TIME)]
+    ("version", "ordering"), [("8", Ordering.COMMIT_TIME), ("8", Ordering.EVENT_TIME), ("9", Ordering.EVENT_TIME)]
 )
 def test_what_is_merged_is_compared_with_its_originals(
     hudi: HudiSession, tmp_path: Path, run: Run, version: str, ordering: Ordering

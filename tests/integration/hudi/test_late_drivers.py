@@ -93,9 +93,10 @@ def test_a_plan_that_another_client_rolls_back_is_not_committed(
     """As a writer does that runs whatever compaction is pending: it would delete the files after their commit."""
     other, require_all_written = other_client(listed), writes.require_all_written
 
-    def rolled_back_meanwhile(plan: Plan, statuses: Iterable[Any]) -> None:
-        require_all_written(plan, statuses)
+    def rolled_back_meanwhile(plan: Plan, statuses: Iterable[Any]) -> dict[str, list[str]]:
+        written = require_all_written(plan, statuses)
         other.begin_rollback(kind.lower(), plan.instant)
+        return written
 
     monkeypatch.setattr(writes, "require_all_written", rolled_back_meanwhile)
     with pytest.raises(WaitingForInstantError, match="is being rolled back by another client"):

@@ -123,7 +123,7 @@ class MatrixTable:
 
 def _rows(found: Iterable[Iterable[Any]]) -> list[Row]:
     """Return rows by key. NB: a reader's answer may hold a key twice, with nulls for what it did not read."""
-    return sorted((Row(*map(_plain, one)) for one in found), key=lambda row: row.id)
+    return sorted((Row(*map(_plain, one)) for one in found), key=lambda row: (row.id is not None, row.id))
 
 
 def _plain(value: Any) -> Any:

@@ -74,7 +74,7 @@ def compared(
 
     operation = Operation("day=1", "f", tuple(file for file, _ in originals.values()))
     plan = Plan("40", Action.LOG_COMPACTION, (operation,))
-    return compare(plan, {"f": [MERGED]}, rule=Rule(fields, numbered=False), open_file=open_file)
+    return compare(plan, {"f": [MERGED]}, rule=Rule(fields), open_file=open_file)
 
 
 ORIGINALS = files(
@@ -179,7 +179,7 @@ def test_a_large_file_group_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_file_groups_of_one_name_in_two_partitions_are_not_compared() -> None:
     plan = Plan("40", Action.LOG_COMPACTION, tuple(Operation(part, "f", ()) for part in ("a", "b")))
-    found = compare(plan, {"f": [MERGED]}, rule=Rule((), numbered=False), open_file=lambda *_: pytest.fail("opened"))
+    found = compare(plan, {"f": [MERGED]}, rule=Rule(()), open_file=lambda *_: pytest.fail("opened"))
     assert (found.groups, found.why_not) == (0, "file group f: another partition has one of that name")
 
 
@@ -196,16 +196,17 @@ def test_as_many_file_groups_are_compared_as_fit(monkeypatch: pytest.MonkeyPatch
 def test_a_merged_block_is_replayed_in_the_place_of_its_newest_original() -> None:
     first, second, third = (LogFile(f".f_{n}.log.1", (f"{n}",), 1) for n in (10, 20, 30))
     inner = LogFile(".f_25.log.1", ("25",), 1, frozenset({"10"}))
-    assert replayed([third, inner, second, first], by_number=False) == [inner, second, third]
+    assert replayed([third, inner, second, first]) == [inner, second, third]
     outer = LogFile(".f_35.log.1", ("35",), 1, frozenset({"25", "20"}))
-    assert replayed([outer, third, inner, second, first], by_number=False) == [outer, third]
-
-
-def test_log_files_with_numbers_are_replayed_by_these() -> None:
-    first, second = LogFile(".f_5.log.10_0-1-1", ("30",), 1), LogFile(".f_5.log.9_0-1-1", ("40",), 1)
-    assert replayed([first, second], by_number=True) == [second, first]
+    assert replayed([outer, third, inner, second, first]) == [outer, third]
 
 
 def test_what_was_rolled_back_is_not_replayed() -> None:
     dead, command = LogFile(".f_10.log.1", ("10",), 1), LogFile(".f_20.log.1", ("20",), 1, rolls_back=frozenset({"10"}))
-    assert replayed([dead, command], by_number=False) == [command]
+    assert replayed([dead, command]) == [command]
+
+
+def test_a_merged_block_that_was_rolled_back_hides_none_of_its_originals() -> None:
+    first, merged = LogFile(".f_10.log.1", ("10",), 1), LogFile(".f_20.log.1", ("20",), 1, frozenset({"10"}))
+    command = LogFile(".f_30.log.1", ("30",), 1, rolls_back=frozenset({"20"}))
+    assert replayed([first, merged, command]) == [first, command]

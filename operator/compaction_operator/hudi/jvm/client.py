@@ -85,7 +85,11 @@ class HudiClient(Planner, Cleaning, Writes, FileGroups):
         return HudiClient(self._jvm, client, bundle=self._bundle, names_have_instants=False)
 
 
-def rule_of(table: HudiTable) -> Rule:
-    """Return how the merged blocks of a table that is admitted are compared with their originals."""
-    by_event_time = merge_mode_of(table) == EVENT_TIME
-    return Rule(table.ordering_fields if by_event_time else (), table.numbers_log_files)
+def rule_of(table: HudiTable) -> Rule | None:
+    """Return how the merged blocks of a table that is admitted are compared with their originals.
+
+    None before version 8: there a log file may hold blocks of several commits, and of rollbacks.
+    """
+    if table.numbers_log_files:
+        return None
+    return Rule(table.ordering_fields if merge_mode_of(table) == EVENT_TIME else ())

@@ -55,7 +55,7 @@ class Writes(JavaTable):
     def _compared(self, plan: Plan, files: Mapping[str, Sequence[str]]) -> str:
         """Compare merged blocks with their originals and return how much was compared. Raises MergedWronglyError."""
         if self._rule is None:
-            return "blocks of the metadata table are not compared with the originals"
+            return "the merged blocks were not compared with the originals"
         try:
             found = str(compare(plan, files, rule=self._rule, open_file=self._logs.open))
         except (LogFormatError, OSError, StorageError) as error:
