@@ -15,6 +15,7 @@ from compaction_operator.hudi import (
     Commits,
     HudiError,
     HudiTable,
+    LogSizes,
     bundle_for,
     commits_of,
     read_table,
@@ -118,12 +119,14 @@ class Timelines:
         return found
 
     def _measure(self, storage: Storage, hudi: HudiTable, commits: Commits, state: TableState) -> TimelineMeasure:
-        found = TimelineMeasure(commits.since_compaction, commits.since_merge)
+        # NB: what must not be merged is no log block to the thresholds and scores. A full compaction takes it.
+        may_merge = not hudi.shares_log_files
+        found = TimelineMeasure(commits.since_compaction, commits.since_merge if may_merge else 0)
         if due(found, state.thresholds, aborted_for=timedelta()):
             limit = state.hudi[CompactionType.LOG_COMPACTION].max_log_file_size_to_merge
             files = self._files(state.name, storage, hudi.location)
             sizes = sizes_of(files, hudi, pending=commits.pending, limit=limit)
-            found = replace(found, sizes=sizes)
+            found = replace(found, sizes=sizes if may_merge else replace(sizes, small=LogSizes()))
         return found
 
     def _files(self, name: str, storage: Storage, location: str) -> Iterator[tuple[str, str, int]]:

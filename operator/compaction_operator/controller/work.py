@@ -158,6 +158,8 @@ class Work:
             location = spec.table.location or self._hudi_location(spec)
             table = read_table(self._open_storage(spec.warehouse)(location), location)
             table.require_merge_on_read()
+            if spec.type is CompactionType.LOG_COMPACTION and not own.metadata_table:
+                table.require_unshared_log_files()
             bundle_for(table, own.bundle)
             given = self._warehouse(spec.warehouse).hudi.options
             write_options(table, warehouse=given, own=own, partitions=spec.partitions)

@@ -96,13 +96,18 @@ class HudiTable:
         if not self.is_merge_on_read:
             raise NotMergeOnReadError(f"{self.location} is a copy-on-write table: it has no log files to compact")
 
-    def require_unshared_log_files(self) -> None:
-        """Raise HudiError for a table in which a writer may take a log compaction's file into its own commit.
+    @property
+    def shares_log_files(self) -> bool:
+        """Whether a writer may take a log compaction's file into its own commit, which may break the metadata table.
 
         NB: before version 8, the writer of 1.0 and 1.2 looks for log files that it may have missed. It names one of
         another client wrong in the metadata table if its own path has no scheme: then no client can list the table.
         """
-        if self.numbers_log_files and self.metadata_partitions:
+        return self.numbers_log_files and bool(self.metadata_partitions)
+
+    def require_unshared_log_files(self) -> None:
+        """Raise HudiError for a table whose log files must not be compacted beside its metadata table."""
+        if self.shares_log_files:
             raise HudiError(
                 f"{self.location} has version {self.table_version} and a metadata table: a writer beside a log "
                 "compaction could make it unreadable; use type Compaction, or upgrade the table to version 8 or later"

@@ -233,6 +233,12 @@ def test_a_table_that_cannot_be_read_now_is_asked_again(tmp_path: Path) -> None:
         ({"table_type": "COPY_ON_WRITE"}, {}, Reason.NOT_MERGE_ON_READ, "copy-on-write"),
         ({"table_version": "10"}, {}, Reason.UNSUPPORTED_TABLE, "version 10"),
         ({"table_version": "9"}, {"bundle": "1.0.2"}, Reason.UNSUPPORTED_TABLE, "1.0.2"),
+        (
+            {"table_version": "6", "table_metadata_partitions": "files"},
+            {},
+            Reason.UNSUPPORTED_TABLE,
+            "version 6 and a metadata table",
+        ),
         ({}, {"options": {"hoodie.base.path": "/etc"}}, Reason.REFUSED_OPTION, "hoodie.base.path"),
     ],
 )

@@ -97,6 +97,21 @@ def test_a_hudi_table_is_due_by_its_delta_commits(tmp_path: Path) -> None:
     assert one.hudi and one.hudi.options == {"hoodie.compact.inline.max.delta.commits": "5"}
 
 
+@pytest.mark.parametrize(("metadata", "types"), [("", {CompactionType.LOG_COMPACTION}), ("files", set())])
+def test_before_version_8_a_table_with_a_metadata_table_is_never_due_for_a_log_compaction(
+    tmp_path: Path, metadata: str, types: set[CompactionType]
+) -> None:
+    lake = HudiLake(tmp_path)
+    lake.spec = lake.spec.model_copy(update={"thresholds": Thresholds(delta_commits=99, log_blocks=2)})
+    lake.add_hudi("orders")
+    lake.properties("orders", table_version="6", table_metadata_partitions=metadata)
+    home = tmp_path / "orders" / ".hoodie"
+    for file in (home / "timeline").iterdir():
+        file.rename(home / f"{file.name.partition('_')[0]}.deltacommit" if "_" in file.name else home / file.name)
+    found = candidates_of(lake.look().tables["sales.orders"], lake.spec.partitions, (), NOON)
+    assert {one.type for one in found} == types
+
+
 def test_what_decides_what_a_compaction_finds_is_remembered_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
