@@ -18,6 +18,7 @@ from compaction_operator.hudi.log_blocks import LogFile
 from compaction_operator.hudi.log_format import COMMAND, LogFormatError, RawBlock, read_blocks
 from compaction_operator.hudi.outcomes import Change, difference, outcomes
 from compaction_operator.hudi.plans import Operation, Plan
+from compaction_operator.storage import StorageError
 
 BUDGET = 8 << 20
 """Bytes of original blocks that one comparison reads at most: it takes seconds, and some ten MB of the driver's memory.
@@ -91,8 +92,11 @@ def compare(plan: Plan, written: Mapping[str, Sequence[str]], *, rule: Rule, ope
         wanted = _Wanted(operation.partition, open_file)
         try:
             keys += _compare(operation, written[operation.file_id], plan.instant, rule, wanted)
-        except ContentError as error:
-            left[operation.file_id] = str(error)
+        except (MergedWronglyError, LogFormatError, OSError, StorageError):
+            raise
+        except Exception as error:  # NB: what cannot be read here may be right for Hudi.
+            kind = "" if isinstance(error, ContentError) else f"{type(error).__name__}: "
+            left[operation.file_id] = f"{kind}{error}"
         else:
             groups += 1
     why_not = next((f"file group {name}: {why}" for name, why in left.items()), "")
@@ -163,7 +167,7 @@ def _compare(operation: Operation, names: Sequence[str], instant: str, rule: Rul
     hidden = hidden_instants(operation.files)
     originals = (file.name for file in replayed(operation.files))
     before = _replay(wanted.changes(originals, lambda one: one not in hidden, contents))
-    after = _replay(wanted.changes(names, is_merged, contents), raises=(LogFormatError, OSError))
+    after = _replay(wanted.changes(names, is_merged, contents), raises=(LogFormatError, OSError, StorageError))
     if why := difference(before, after):
         raise _wrong(operation, instant, why)
     return len(before)

@@ -12,7 +12,7 @@ from fastavro import parse_schema, schemaless_reader
 from fastavro.schema import SchemaParseException, UnknownType
 
 from compaction_operator.errors import OperatorError
-from compaction_operator.hudi.deletes import NOT_AVRO, Delete, DeletesError, read_deletes
+from compaction_operator.hudi.deletes import INT, LONG, NOT_AVRO, Delete, DeletesError, read_deletes
 from compaction_operator.hudi.log_format import AVRO, DELETE, RawBlock
 from compaction_operator.hudi.outcomes import Change
 
@@ -24,8 +24,8 @@ LARGEST_DELETES = 1 << 20
 
 KEY, IS_DELETED, OPERATION = "_hoodie_record_key", "_hoodie_is_deleted", "_hoodie_operation"
 
-LOGICAL = frozenset({None, "date", "decimal", "time-micros", "timestamp-micros"})
-"""The logical types of ordering fields whose values records and deletes have in the same unit."""
+_KINDS = {"int": INT, "long": LONG}
+"""The kind of a delete's ordering value by the type of the ordering field. Hudi merges others in more than one way."""
 
 _START = struct.Struct(">ii")
 _LENGTH = struct.Struct(">i")
@@ -44,12 +44,14 @@ class Contents:
     def __init__(self, schema: str, ordering_fields: Sequence[str]) -> None:
         self._schema = schema
         self._ordering_fields = tuple(ordering_fields)
-        types = _types(schema)
+        types = {name: _name(kind) for name, kind in _columns(schema)}
         if OPERATION in types:
             raise ContentError(f"records with {OPERATION}")
-        for field in ordering_fields:
-            if field not in types or types[field] not in LOGICAL:
-                raise ContentError(f"ordering field {field} of type {types.get(field)}")
+        if len(self._ordering_fields) > 1:
+            raise ContentError("several ordering fields")
+        self._kind = next((_KINDS.get(types.get(field) or "") for field in self._ordering_fields), None)
+        if self._ordering_fields and self._kind is None:
+            raise ContentError(f"ordering field {self._ordering_fields[0]} of another type than int and long")
         self._columns = [name for name in types if not name.startswith("_hoodie_")]
 
     def changes(self, file: BinaryIO, block: RawBlock) -> Iterator[tuple[str, Change]]:
@@ -82,24 +84,21 @@ class Contents:
             yield row
 
     def _change(self, row: dict[str, Any]) -> tuple[str, Change]:
-        values = [row[field] for field in self._ordering_fields]
-        ordering = self._comparable(values) if values else None
+        ordering = next((row[field] for field in self._ordering_fields), None)
+        if self._ordering_fields and ordering is None:
+            raise ContentError("an ordering value that is null")
         if row.get(IS_DELETED):
-            return row[KEY], Change(ordering)
+            raise ContentError(f"a row with {IS_DELETED}")
         text = json.dumps([row[name] for name in self._columns], default=repr, sort_keys=True)
         return row[KEY], Change(ordering, blake2b(text.encode(), digest_size=16).digest())
 
     def _ordering_of(self, delete: Delete) -> Any:
         if not self._ordering_fields or delete.is_by_operation:
             return None
-        return self._comparable(delete.value if isinstance(delete.value, tuple) else (delete.value,))
-
-    def _comparable(self, values: Sequence[Any]) -> Any:
-        """Return ordering values: integers alone, as Hudi orders texts and fractions in more than one way."""
-        for value in values:
-            if not isinstance(value, int):
-                raise ContentError(f"an ordering value {value!r}")
-        return tuple(values) if len(values) > 1 else values[0]
+        if delete.kind != self._kind:
+            # NB: Hudi lets a delete win whose ordering value is of another class than the row's.
+            raise ContentError("ordering values of two types")
+        return delete.value
 
 
 @lru_cache(maxsize=32)
@@ -123,20 +122,13 @@ def _plain(schema: Any) -> Any:
     }
 
 
-def _types(schema: str) -> dict[str, str | None]:
-    """Return the logical type of each column of a schema, None for one without."""
-    _parsed(schema)
-    fields = json.loads(schema).get("fields", ())
-    return {field["name"]: _logical(field["type"]) for field in fields}
-
-
 def _columns(schema: str) -> list[tuple[str, Any]]:
     """Return name and type of each column."""
     _parsed(schema)
     return [(field["name"], field["type"]) for field in json.loads(schema).get("fields", ())]
 
 
-def _logical(kind: Any) -> str | None:
-    """Return the logical type of a column's type, which may be a union with null."""
+def _name(kind: Any) -> str | None:
+    """Return the name of a column's type, which may be a union with null; None for a logical or complex one."""
     found = next((one for one in kind if one != "null"), None) if isinstance(kind, list) else kind
-    return found.get("logicalType") if isinstance(found, dict) else None
+    return found if isinstance(found, str) else None

@@ -15,8 +15,8 @@ from compaction_operator.hudi.log_blocks import BY_FLAG_AS_INT
 VERSION = 3
 """The version of such a content."""
 
-INT, ARRAY = 2, 12
-"""The places of an int and of several values among the types of a deleted key's ordering value."""
+INT, LONG, ARRAY = 2, 3, 12
+"""The places of an int, a long and of several values among the types of a deleted key's ordering value."""
 
 NOT_AVRO = (
     EOFError,

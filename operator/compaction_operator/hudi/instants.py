@@ -66,7 +66,13 @@ class Todo:
 
 
 def decide(
-    instants: Iterable[Instant], *, action: Action, namespace: str, all_instants: bool, newest_only: bool
+    instants: Iterable[Instant],
+    *,
+    action: Action,
+    namespace: str,
+    all_instants: bool,
+    newest_only: bool,
+    may_merge: bool = True,
 ) -> Todo:
     """Return what a run of an action does with the instants on the timeline.
 
@@ -76,7 +82,8 @@ def decide(
 
     Only plans by this operator for this namespace count, because the table's lease is valid in one namespace. With
     `all_instants` the plans of other clients count too. NB: with `newest_only` (`best_run`) log compactions of other
-    clients are removed, never executed: it is unknown which writers were active when they were planned.
+    clients are removed, never executed: it is unknown which writers were active when they were planned. Where the table
+    may have no log compactions (not `may_merge`), the plan of one would keep compactions waiting, so it is removed.
     """
     found = sorted(instants, key=lambda instant: instant.time)
     pending = [instant for instant in found if instant.is_pending and instant.action is not Action.DELTA_COMMIT]
@@ -84,7 +91,8 @@ def decide(
     ours = [one for one in pending if one in own or (all_instants and one.action is not Action.CLUSTERING)]
     roll_back = tuple(instant for instant in ours if instant.is_dead)
     plans = [one for one in ours if one.action is Action.LOG_COMPACTION and not one.is_dead]
-    remove = tuple(one for one in plans if one in stale(found) or (newest_only and one not in own))
+    useless = stale(found) if may_merge else plans
+    remove = tuple(one for one in plans if one in useless or (newest_only and one not in own))
     return Todo(
         roll_back=roll_back,
         remove=remove,

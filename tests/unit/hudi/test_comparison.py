@@ -137,7 +137,7 @@ MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
         (block(5, {INSTANT: "40", SCHEMA: PLAIN}), "a block of kind 5"),
         (rows("40", ("a", 5, "new"), text=schema(*FIELDS, ("_hoodie_operation", "string"))), "_hoodie_operation"),
         (rows("40", ("a", 5, "x"), text=schema(*FIELDS[:2], ("ts", MILLIS), FIELDS[3])), "ordering field ts"),
-        (rows("40", ("a", None, "new")), "an ordering value None"),
+        (rows("40", ("a", None, "new")), "an ordering value that is null"),
         (block(AVRO, {INSTANT: "40", SCHEMA: "{"}), "a schema that cannot be read"),
         (block(AVRO, {INSTANT: "40", SCHEMA: PLAIN}, b"\0\0\0\3\0\0\0\1"), "EOFError"),
         (rows("40", ("a", 5, "new"), text=schema(*FIELDS, ("w", "double"))), "blocks of different schemas"),
@@ -163,12 +163,25 @@ def test_an_original_that_cannot_be_read_is_not_compared() -> None:
     assert (found.groups, "LogFormatError" in found.why_not) == (0, True)
 
 
-@pytest.mark.parametrize(("kind", "value"), [("string", "x"), ("double", 1.5)])
-def test_ordering_values_that_are_no_integers_are_not_compared(kind: str, value: Any) -> None:
-    """Hudi orders texts by their bytes, and -0.0 before 0.0."""
+DATE = {"type": "int", "logicalType": "date"}
+
+
+@pytest.mark.parametrize(("kind", "value"), [("string", "x"), ("double", 1.5), (DATE, 7)], ids=["text", "-0.0", "date"])
+def test_ordering_values_that_are_no_plain_integers_are_not_compared(kind: Any, value: Any) -> None:
+    """Hudi orders texts by their bytes, and -0.0 before 0.0. A delete by a date is of another class than the row."""
     text = schema(*FIELDS[:2], ("ts", kind), FIELDS[3])
     found = compared(files(rows("10", ("a", value, "x"), text=text)), rows("40", ("a", value, "x"), text=text))
-    assert found.why_not == f"file group f: an ordering value {value!r}"
+    assert found.why_not == "file group f: ordering field ts of another type than int and long"
+
+
+def test_a_delete_of_another_type_than_the_rows_is_not_compared() -> None:
+    text = schema(*FIELDS[:2], ("ts", "int"), FIELDS[3])
+    found = compared(files(rows("10", ("a", 9, "x"), text=text), deletes("20", ("a", 5))), rows("40", text=text))
+    assert found.why_not == "file group f: ordering values of two types"
+
+
+def test_several_ordering_fields_are_not_compared() -> None:
+    assert compared(ORIGINALS, RIGHT, fields=("ts", "v")).why_not == "file group f: several ordering fields"
 
 
 def test_a_large_file_group_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:

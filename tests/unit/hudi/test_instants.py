@@ -102,3 +102,13 @@ def test_what_was_not_seen_when_it_was_planned_is_late(seen: str, before: str | 
 
 def test_an_instant_is_named_as_on_the_timeline() -> None:
     assert str(compaction("20261122095601342", State.INFLIGHT)) == "20261122095601342.compaction.inflight"
+
+
+def test_where_nothing_may_be_merged_plans_of_log_compactions_are_removed() -> None:
+    """A compaction would wait for them without end: nothing else runs them."""
+    plan = Instant("10", Action.LOG_COMPACTION, State.REQUESTED, "team/u/1")
+    own = {"action": Action.COMPACTION, "namespace": "team", "all_instants": False, "newest_only": True}
+    assert decide([plan], **own).remove == ()  # type: ignore[arg-type]
+    assert decide([plan], **own, may_merge=False).remove == (plan,)  # type: ignore[arg-type]
+    foreign = Instant("10", Action.LOG_COMPACTION, State.REQUESTED, None)
+    assert decide([foreign], **own, may_merge=False).left == (foreign,)  # type: ignore[arg-type]

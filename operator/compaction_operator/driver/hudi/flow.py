@@ -41,7 +41,8 @@ LOOKS = 100
 class HudiCompaction:
     """Compacts one table, or its metadata table; one instance per driver.
 
-    `status` holds what the driver knows about the table beforehand. `numbered` is HudiTable.numbers_log_files. With
+    `status` holds what the driver knows about the table beforehand. `numbered` is HudiTable.numbers_log_files, and
+    without `may_merge` plans of log compactions are removed. With
     `whole_records` the bundle cannot compact records of changed columns only.
     """
 
@@ -55,6 +56,7 @@ class HudiCompaction:
         report: Report,
         status: HudiStatus,
         numbered: bool = False,
+        may_merge: bool = True,
         whole_records: bool = False,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -67,6 +69,7 @@ class HudiCompaction:
         # The metadata table's record index depends on the order of its services: no other one may be pending.
         self._exclusive = request.hudi.metadata_table
         self._numbered = numbered
+        self._may_merge = may_merge
         self._whole_records = whole_records
         self._pause = pause
         self._compared = ""
@@ -101,6 +104,7 @@ class HudiCompaction:
             namespace=self._request.namespace,
             all_instants=self._request.hudi.all_instants,
             newest_only=self._choice.newest_only,
+            may_merge=self._may_merge,
         )
         if busy := self._at_work(todo):
             return self._end(

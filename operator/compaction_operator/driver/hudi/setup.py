@@ -159,6 +159,7 @@ def _flow(job: HudiJob, request: JobRequest, client: HudiClient, held: HeldLease
         report=report,
         status=status,
         numbered=job.table.numbers_log_files,
+        may_merge=not job.table.shares_log_files,
         whole_records=not own.metadata_table and not merges_partial_records(job.table, job.bundle),
     )
 

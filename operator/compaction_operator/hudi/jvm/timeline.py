@@ -19,6 +19,9 @@ ACTIONS = {str(action): action for action in Action if action is not Action.CLEA
 }
 """The relevant actions by their names in HoodieTimeline."""
 
+CLOCKS_DIFFER = 600_000
+"""Milliseconds by which the clock of a store may be behind the driver's."""
+
 
 @dataclass(frozen=True)
 class JavaOperation:
@@ -65,13 +68,13 @@ class Timeline(JavaTable):
     def shows_life(self, instant: Instant) -> bool:
         """Whether a client changed anything of an inflight instant as lately as Hudi wants heartbeats to come.
 
-        That is its heartbeat, a marker of a file that it began, or the instant itself. NB: 1.0 has heartbeats for
-        writes only, and a client may need longer for one file.
+        That is its heartbeat, a marker of a file that it began, or the instant itself, by the store's clock. NB: 1.0
+        has heartbeats for writes only, and a client may need longer for one file.
         """
         with hudi_errors(f"looking for signs of life of {instant}"):
             interval = int(self._config.getHoodieClientHeartbeatIntervalInMs())
             misses = int(self._config.getHoodieClientHeartbeatTolerableMisses())
-            since = int(self._jvm.System.currentTimeMillis()) - interval * misses
+            since = int(self._jvm.System.currentTimeMillis()) - interval * misses - CLOCKS_DIFFER
             return any(int(one.getModificationTime()) > since for one in self._signs(instant))
 
     def _signs(self, instant: Instant) -> Iterator[Any]:
