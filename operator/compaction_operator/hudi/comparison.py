@@ -26,6 +26,8 @@ BUDGET = 8 << 20
 File groups that do not fit are not compared.
 """
 
+_UNREADABLE = (LogFormatError, OSError, StorageError)
+
 OpenFile = Callable[[str, str], AbstractContextManager[BinaryIO]]
 """Opens a file by its partition and name."""
 
@@ -92,7 +94,7 @@ def compare(plan: Plan, written: Mapping[str, Sequence[str]], *, rule: Rule, ope
         wanted = _Wanted(operation.partition, open_file)
         try:
             keys += _compare(operation, written[operation.file_id], plan.instant, rule, wanted)
-        except (MergedWronglyError, LogFormatError, OSError, StorageError):
+        except (MergedWronglyError, *_UNREADABLE):
             raise
         except Exception as error:  # NB: what cannot be read here may be right for Hudi.
             kind = "" if isinstance(error, ContentError) else f"{type(error).__name__}: "
@@ -166,21 +168,14 @@ def _compare(operation: Operation, names: Sequence[str], instant: str, rule: Rul
     contents = Contents(schema, rule.ordering_fields)
     hidden = hidden_instants(operation.files)
     originals = (file.name for file in replayed(operation.files))
-    before = _replay(wanted.changes(originals, lambda one: one not in hidden, contents))
-    after = _replay(wanted.changes(names, is_merged, contents), raises=(LogFormatError, OSError, StorageError))
+    try:
+        before = outcomes(wanted.changes(originals, lambda one: one not in hidden, contents))
+    except _UNREADABLE as error:  # NB: Hudi may read what is not read here.
+        raise ContentError(f"{type(error).__name__}: {error}") from error
+    after = outcomes(wanted.changes(names, is_merged, contents))
     if why := difference(before, after):
         raise _wrong(operation, instant, why)
     return len(before)
-
-
-def _replay(changes: Iterator[tuple[str, Change]], *, raises: tuple[type[Exception], ...] = ()) -> dict[str, Change]:
-    """Return what stays of changes. NB: what cannot be read here may be right for Hudi, so that is a ContentError."""
-    try:
-        return outcomes(changes)
-    except Exception as error:
-        if isinstance(error, (ContentError, *raises)):
-            raise
-        raise ContentError(f"{type(error).__name__}: {error}") from error
 
 
 def _wrong(operation: Operation, instant: str, why: str) -> MergedWronglyError:

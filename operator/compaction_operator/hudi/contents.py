@@ -42,9 +42,9 @@ class Contents:
     """
 
     def __init__(self, schema: str, ordering_fields: Sequence[str]) -> None:
-        self._schema = schema
         self._ordering_fields = tuple(ordering_fields)
-        types = {name: _name(kind) for name, kind in _columns(schema)}
+        self._schema = _columns(schema)
+        types = {name: _name(kind) for name, kind in self._schema}
         if OPERATION in types:
             raise ContentError(f"records with {OPERATION}")
         if len(self._ordering_fields) > 1:
@@ -74,7 +74,7 @@ class Contents:
         version, count = _START.unpack(file.read(_START.size))
         if version != AVRO_VERSION:
             raise ContentError(f"records of version {version}")
-        if _columns(block.schema) != _columns(self._schema):
+        if _columns(block.schema) != self._schema:
             # NB: a reader converts values of a type that was changed, or fills in columns, in its release's own way.
             raise ContentError("blocks of different schemas")
         written = _parsed(block.schema)

@@ -15,8 +15,8 @@ from compaction_operator.hudi.log_blocks import BY_FLAG_AS_INT
 VERSION = 3
 """The version of such a content."""
 
-INT, LONG, ARRAY = 2, 3, 12
-"""The places of an int, a long and of several values among the types of a deleted key's ordering value."""
+INT, LONG = 2, 3
+"""The places of an int and a long among the types of a deleted key's ordering value."""
 
 NOT_AVRO = (
     EOFError,
@@ -55,7 +55,7 @@ class DeletesError(OperatorError):
 class Delete:
     """A deleted key. `kind` is the place of the type of its ordering value, 0 for none, among those of the schema.
 
-    For a `kind` of ARRAY the value is a tuple.
+    The value of several ordering fields is not kept: nothing compares it.
     """
 
     key: str
@@ -129,7 +129,4 @@ def _delete(found: Any) -> Delete:
     if ordering is None:
         return Delete(key, 0, None)
     name, wrapper = ordering
-    kind = _KINDS[name]
-    if kind != ARRAY:
-        return Delete(key, kind, wrapper["value"])
-    return Delete(key, kind, tuple(None if one is None else one[1]["value"] for one in wrapper["wrappedValues"] or ()))
+    return Delete(key, _KINDS[name], wrapper.get("value"))

@@ -14,7 +14,7 @@ OLD, NEW = [row_of(0, 30)], [row_of(0, 20)]
 
 
 def taken_over(read: Mapping[State, list[Row] | str], reason: Reason = Reason.COMPACTED) -> Takeover:
-    """A table of which all readers show the same in each state, but the one without a JVM what is given."""
+    """A table that all readers show alike in each state. Only the reader without a JVM shows what is given."""
     found = Takeover(ORIGINS[0], "1.2.0", 8, "1.2.0", Path("x"))
     found.done = {State.MERGED: reason, State.COMPACTED: reason}
     found.read = {reader: dict.fromkeys(State, OLD) for reader in (*WRITERS, NO_JVM)}

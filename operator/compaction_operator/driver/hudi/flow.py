@@ -41,9 +41,9 @@ LOOKS = 100
 class HudiCompaction:
     """Compacts one table, or its metadata table; one instance per driver.
 
-    `status` holds what the driver knows about the table beforehand. `numbered` is HudiTable.numbers_log_files, and
-    without `may_merge` plans of log compactions are removed. With
-    `whole_records` the bundle cannot compact records of changed columns only.
+    `status` holds what the driver knows about the table beforehand. `numbered` is HudiTable.numbers_log_files. Without
+    `may_merge` plans of log compactions are removed. With `whole_records` the bundle cannot compact records of changed
+    columns only.
     """
 
     def __init__(
