@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,7 +164,7 @@ def run(folder: Path, *, version: str, seed: int, kills: int, minutes: float) ->
     with staged(folder, version=version, seed=seed, kinds=KINDS[version]) as stage:
         killer = Killer(stage.plane, stage.locations, Random(f"{seed}/killer"))
         compactor = Compactor(stage.plane, stage.locations, Random(f"{seed}/compactor"))
-        with acting(killer):
+        with acting(killer) as killing:
             while lacking := what_lacks(
                 kills, killed=killer.kills, done=compactor.tally, unmerged=compactor.unmerged()
             ):
@@ -171,6 +172,8 @@ def run(folder: Path, *, version: str, seed: int, kills: int, minutes: float) ->
                     raise StormError(f"in {minutes:g} minutes there were not enough of these: {', '.join(lacking)}")
                 compactor.step()
                 stage.writer.figures()
+                if killing.done():
+                    killing.result()
         writes = settle(stage, compactor)
     return Figures(version, time.monotonic() - start, writes, compactor.tally, killer.kills)
 
@@ -196,13 +199,13 @@ def settle(stage: Stage, compactor: Compactor) -> Counter[str]:
 
 
 @contextmanager
-def acting(killer: Killer) -> Iterator[None]:
-    """Let it kill meanwhile."""
+def acting(killer: Killer) -> Iterator[Future[None]]:
+    """Let it kill meanwhile; yields what tells of its errors, and raises them at the end."""
     calm = threading.Event()
-    thread = threading.Thread(target=killer.run, args=(calm,), name="killer", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        calm.set()
-        thread.join()
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="killer") as pool:
+        killing = pool.submit(killer.run, calm)
+        try:
+            yield killing
+        finally:
+            calm.set()
+    killing.result()

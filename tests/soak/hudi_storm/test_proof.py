@@ -1,5 +1,6 @@
 """What a storm must have come to before it counts, and that what happened is seen as what it was."""
 
+import threading
 from collections import Counter
 from itertools import product
 from pathlib import Path
@@ -9,8 +10,8 @@ import pytest
 from compaction_operator.api.hudi import HudiStatus
 from compaction_operator.hudi.merging import PAYLOADS
 from tests.soak.hudi_storm.compactor import Work, counted
-from tests.soak.hudi_storm.killer import Moment, has_reached, moment_of
-from tests.soak.hudi_storm.season import what_lacks
+from tests.soak.hudi_storm.killer import Killer, Moment, has_reached, moment_of
+from tests.soak.hudi_storm.season import acting, what_lacks
 from tests.soak.hudi_storm.table import KINDS, kind_of
 from tests.soak.hudi_storm.timeline import STATES, Service, pending_services, services
 
@@ -92,6 +93,17 @@ def test_cleans_and_rollbacks_count() -> None:
     assert +counted(status, of_metadata_table=False) == {Work.CLEAN: 1, Work.ROLLBACK: 2}
 
 
+def test_a_killer_that_fails_ends_the_storm() -> None:
+    """Otherwise the storm would wait for kills until its time is over."""
+
+    class Failing(Killer):
+        def run(self, _calm: threading.Event) -> None:
+            raise FileNotFoundError("a timeline")
+
+    with pytest.raises(FileNotFoundError, match="a timeline"), acting(Failing.__new__(Failing)):
+        pass
+
+
 def test_services_are_recognized_by_the_names_of_a_timeline(tmp_path: Path) -> None:
     """The compactions that writers make of the metadata table do not count."""
     table, metadata = tmp_path / ".hoodie" / "timeline", tmp_path / ".hoodie" / "metadata" / ".hoodie" / "timeline"
@@ -118,9 +130,9 @@ def test_services_are_recognized_by_the_names_of_a_timeline(tmp_path: Path) -> N
 
 
 def test_services_of_tables_of_version_6_are_recognized(tmp_path: Path) -> None:
-    """Their timeline has no folder of its own, and a completed instant has one time."""
+    """Their timeline has no folder of its own, a completed instant has one time, and there is no metadata table."""
     written, merged, compacted, running = (f"2026010100000000{number}" for number in range(4))
-    (tmp_path / ".hoodie/metadata/.hoodie").mkdir(parents=True)
+    (tmp_path / ".hoodie").mkdir()
     for name in (
         f"{written}.deltacommit.requested",
         f"{written}.deltacommit",

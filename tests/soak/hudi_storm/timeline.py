@@ -26,7 +26,7 @@ def services(location: Path) -> frozenset[Service]:
 
     Log compactions of its metadata table count, too; NB: compactions of that are Hudi's writer's own.
     """
-    table, metadata = (_services(location / part) for part in PARTS)
+    table, metadata = (_services(folder) if (folder := location / part).exists() else frozenset() for part in PARTS)
     return table | {one for one in metadata if one.action == "logcompaction"}
 
 
