@@ -109,8 +109,13 @@ class Compactor:
         )
 
     def log(self, location: Path, **hudi: Any) -> Compaction:
-        """Compact log blocks."""
+        """Compact log blocks.
+
+        NB: in version 6 they wait for a failed write of the live writer, which does not clean: the operator must.
+        """
         options = dict.fromkeys(THRESHOLDS, "3")
+        if location not in self._newer:
+            hudi["clean"] = True
         return self._compact(location, CompactionType.LOG_COMPACTION, options=options, **hudi)
 
     def _compact(self, location: Path, type_: CompactionType, *, options: Mapping[str, str], **hudi: Any) -> Compaction:
