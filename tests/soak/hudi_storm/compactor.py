@@ -15,7 +15,7 @@ from compaction_operator.api.compaction import CompactionType
 from compaction_operator.api.hudi import HudiMode, HudiStatus
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.kube.resources import Compaction
-from tests.soak.hudi_storm.table import kind_of
+from tests.soak.hudi_storm.table import OLD_VERSION, kind_of
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +25,6 @@ SPEC: dict[str, Any] = {
     "retry": {"maxAttempts": 1000, "backoff": "1s"},
 }
 THRESHOLDS = ("hoodie.log.compaction.blocks.threshold", "hoodie.metadata.log.compaction.blocks.threshold")
-OLD_VERSION = 6
-"""Of tables that have neither log compaction of the metadata table nor a limit to the size of what is merged."""
 SMALL = "16KiB"
 """Larger than what one write brings to a file group, smaller than some of them merged."""
 FULL = {

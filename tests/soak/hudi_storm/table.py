@@ -10,8 +10,13 @@ from hudi import HudiTableBuilder
 
 from compaction_operator.hudi.merging import PAYLOADS
 from tests.soak.hudi_storm.model import MergeMode, Row, Write
+from tests.soak.hudi_storm.timeline import pending_services
 
 PARALLELISM = {f"hoodie.{what}.shuffle.parallelism": "1" for what in ("insert", "upsert", "delete")}
+
+
+OLD_VERSION = 6
+"""Of tables that have neither log compaction of the metadata table nor a limit to the size of what is merged."""
 
 
 class Kind(NamedTuple):
@@ -92,6 +97,14 @@ class StormTable:
         """Return all rows as Spark reads them now."""
         read = spark.read.format("hudi").options(**self.kind.metadata).load(str(self.location)).select("id", "ts", "v")
         return [Row(*row) for row in read.collect()]
+
+    def is_seen_without_a_jvm(self) -> bool:
+        """Return whether the reader without a JVM sees all writes.
+
+        NB: in version 6 it misses those that came after the plan of a compaction that is pending, whoever made it.
+        """
+        pending = {service.action for service in pending_services(self.location)}
+        return self.kind.version > OLD_VERSION or "compaction" not in pending
 
     def native_rows(self) -> list[Row]:
         """Return all rows as the reader without a JVM reads them now."""
