@@ -1,4 +1,4 @@
-"""A table stays readable without a JVM: one case of the matrix (`tests/soak/hudi_matrix`)."""
+"""What the reader without a JVM shows, beside the matrix (`tests/soak/hudi_matrix`)."""
 
 from pathlib import Path
 from shutil import copytree
@@ -34,3 +34,19 @@ def test_deletes_by_operation_and_by_flag_are_not_merged_into_one_block(
     OtherClient(hudi, twin, TWO).all_of(by_hand.LOG_COMPACTION)  # type: ignore[arg-type]
     with pytest.raises(Exception, match="Delete block mixes ordering types"):
         twin.read_without_a_jvm()
+
+
+@pytest.mark.only("1.0.2")
+@pytest.mark.parametrize(("version", "sees"), [("6", False), ("8", True)])
+def test_writes_beside_a_pending_compaction(hudi: HudiSession, tmp_path: Path, version: str, sees: bool) -> None:
+    """In version 6 the reader misses them until the compaction is complete, also if it is Hudi's own."""
+    table = MatrixTable(tmp_path / "table", version, Ordering.EVENT_TIME)
+    table.write(hudi.spark, FIRST[:2])
+    client = OtherClient(hudi, table)  # type: ignore[arg-type]
+    instant = client.schedule(by_hand.COMPACTION)
+    assert instant is not None
+    table.write(hudi.spark, FIRST[5:6])
+    rows = table.read(hudi.spark)
+    assert (table.read_without_a_jvm() == rows) is sees
+    client.run(by_hand.COMPACTION, instant)
+    assert table.read_without_a_jvm() == table.read(hudi.spark) == rows
