@@ -1,5 +1,6 @@
 """The cache: newer versions only, deletions for good, and the ways from a compaction to its cleanups and back."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -204,3 +205,16 @@ def test_a_table_is_freed_as_soon_as_a_compaction_no_longer_stands_in_the_way(ol
 def test_a_time_that_cannot_be_read_has_passed(text: str | None, found: datetime | None) -> None:
     raw = {**compaction_raw(), "status": {"nextAttemptTime": text} if text else {}}
     assert read_compaction(raw).next_attempt == found
+
+
+def test_objects_share_the_texts_that_they_have_in_common_and_no_field_managers_are_kept() -> None:
+    """Thousands of compactions that wait have the same reasons, messages and names of fields."""
+    read = []
+    for name in ("nightly", "hourly"):
+        raw = compaction_raw(name=name)
+        raw["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+        read.append(read_compaction(json.loads(json.dumps(raw))))
+    first, second = (list(one.raw["spec"]) for one in read)
+    assert [id(field) for field in first] == [id(field) for field in second]
+    assert read[0].raw["metadata"]["namespace"] is read[1].raw["metadata"]["namespace"]
+    assert not any("managedFields" in one.raw["metadata"] for one in read)

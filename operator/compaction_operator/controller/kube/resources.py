@@ -1,5 +1,6 @@
 """The watched objects as values: identity and resource version, with the parsed spec and status."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -260,25 +261,41 @@ def read_meta(raw: Mapping[str, Any]) -> Meta:
 
 def read_compaction(raw: Mapping[str, Any]) -> Compaction:
     """Parse a TableCompaction. Raises pydantic's ValidationError (a ValueError) if it is invalid."""
-    spec = TableCompactionSpec.model_validate(raw["spec"])
-    status = TableCompactionStatus.model_validate(raw.get("status") or {})
-    return Compaction(read_meta(raw), spec, status, _without_managers(raw))
+    lean = _lean(raw)
+    spec = TableCompactionSpec.model_validate(lean["spec"])
+    status = TableCompactionStatus.model_validate(lean.get("status") or {})
+    return Compaction(read_meta(lean), spec, status, lean)
 
 
 def read_cleanup(raw: Mapping[str, Any]) -> Cleanup:
     """Parse a CompactionCleanup. Raises pydantic's ValidationError (a ValueError) if it is invalid."""
-    spec = CompactionCleanupSpec.model_validate(raw["spec"])
-    status = CompactionCleanupStatus.model_validate(raw.get("status") or {})
-    return Cleanup(read_meta(raw), spec, status, _without_managers(raw))
+    lean = _lean(raw)
+    spec = CompactionCleanupSpec.model_validate(lean["spec"])
+    status = CompactionCleanupStatus.model_validate(lean.get("status") or {})
+    return Cleanup(read_meta(lean), spec, status, lean)
 
 
 def read_policy(raw: Mapping[str, Any]) -> Policy:
     """Parse a CompactionPolicy. Raises pydantic's ValidationError (a ValueError) if it is invalid."""
-    spec = CompactionPolicySpec.model_validate(raw["spec"])
-    status = CompactionPolicyStatus.model_validate(raw.get("status") or {})
-    return Policy(read_meta(raw), spec, status, _without_managers(raw))
+    lean = _lean(raw)
+    spec = CompactionPolicySpec.model_validate(lean["spec"])
+    status = CompactionPolicyStatus.model_validate(lean.get("status") or {})
+    return Policy(read_meta(lean), spec, status, lean)
 
 
-def _without_managers(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an object without its field managers: a write of its status need not send what only the server keeps."""
-    return {**raw, "metadata": {name: value for name, value in raw["metadata"].items() if name != "managedFields"}}
+def _lean(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object without its field managers, with its texts shared: thousands of them have the same ones.
+
+    A write of its status need not send what only the server keeps.
+    """
+    metadata = {name: value for name, value in raw["metadata"].items() if name != "managedFields"}
+    lean: Mapping[str, Any] = _shared({**raw, "metadata": metadata})
+    return lean
+
+
+def _shared(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {sys.intern(name): _shared(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_shared(part) for part in value]
+    return sys.intern(value) if type(value) is str else value
