@@ -1,4 +1,4 @@
-"""A service of the cluster at a port of this machine, by `kubectl port-forward`."""
+"""A service or pod of the cluster at a port of this machine, by `kubectl port-forward`."""
 
 import re
 import subprocess
@@ -12,13 +12,13 @@ _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:([0-9]+)")
 
 
 class PortForward:
-    """Forwards a port of 127.0.0.1, which stays the same over restarts, to a service; a context manager."""
+    """Forwards a port of 127.0.0.1, which stays the same over restarts, to a `target` such as `service/NAME`."""
 
-    def __init__(self, cluster: Cluster, *, namespace: str, service: str, port: int) -> None:
+    def __init__(self, cluster: Cluster, *, namespace: str, target: str, port: int) -> None:
         self._cluster = cluster
         self._namespace = namespace
-        self._service = service
-        self._target = port
+        self._target = target
+        self._port = port
         self._process: subprocess.Popen[str] | None = None
         self.port = 0
 
@@ -38,7 +38,7 @@ class PortForward:
 
     def restart(self, *, timeout: float = 60.0) -> None:
         """Forward (again), to the pod that answers now: a forwarding ends with the pod it goes to."""
-        wait_until(self._start, timeout=timeout, what=f"port-forward to {self._service}.{self._namespace}")
+        wait_until(self._start, timeout=timeout, what=f"port-forward to {self._target} of {self._namespace}")
 
     def stop(self) -> None:
         """End the forwarding."""
@@ -50,7 +50,7 @@ class PortForward:
     def _start(self) -> bool:
         self.stop()
         self._process = self._cluster.start(
-            "port-forward", "-n", self._namespace, f"service/{self._service}", f"{self.port or ''}:{self._target}"
+            "port-forward", "-n", self._namespace, self._target, f"{self.port or ''}:{self._port}"
         )
         assert self._process.stdout
         # NB: it prints this line once it listens, and ends without it when there is no pod to forward to.

@@ -36,7 +36,7 @@ class Stage:
     @contextmanager
     def connect(self) -> Iterator["Warehouse"]:
         """Forward a port to the metastore, for as long as the context lasts."""
-        service = {"namespace": self.settings.metastore_namespace, "service": METASTORE_SERVICE}
+        service = {"namespace": self.settings.metastore_namespace, "target": f"service/{METASTORE_SERVICE}"}
         with (
             PortForward(self.cluster, **service, port=METASTORE_PORT) as forward,
             MetastoreAdmin(Metastore(uris=(forward.uri,))) as admin,

@@ -49,6 +49,9 @@ BROKEN = "broken"
 UNPULLABLE, NO_IMAGE = "unpullable", "localhost/compaction-operator:none"
 """A profile whose image no registry has. Its attempts wait a short time only."""
 
+LOOKED_AT = "looked-at"
+"""A profile whose drivers have Spark's page and event log, and let go of executors that are idle."""
+
 
 def install(stage: Stage, *beside: Stage, release: chart.Release | None = None, controller_image: str = "") -> None:
     """Install the operator with what the tests need beside the demo's warehouse and profile, and for these stages."""
@@ -63,6 +66,18 @@ def install(stage: Stage, *beside: Stage, release: chart.Release | None = None, 
         profiles=[
             chart.profile(BROKEN, serviceAccount="default"),
             chart.profile(UNPULLABLE, image=NO_IMAGE, startTimeout="15s"),
+            chart.profile(
+                LOOKED_AT,
+                volumes=[{"name": "events", "emptyDir": {}}],
+                volumeMounts=[{"name": "events", "mountPath": "/events"}],
+                sparkConf={
+                    "spark.ui.enabled": "true",
+                    "spark.eventLog.enabled": "true",
+                    "spark.eventLog.dir": "file:///events",
+                    "spark.dynamicAllocation.enabled": "true",
+                    "spark.dynamicAllocation.executorIdleTimeout": "5s",
+                },
+            ),
         ],
         controller_image=controller_image,
         ui=True,

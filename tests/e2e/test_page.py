@@ -49,7 +49,9 @@ def shown(shared_scene: Scene) -> Iterator[Shown]:
         {"apiVersion": f"{GROUP}/{VERSION}", "kind": "CompactionPolicy", "metadata": metadata, "spec": spec}
     )
     scene.compactions.wait_succeeded(name)
-    forward = PortForward(scene.cluster, namespace=scene.stage.operator.namespace, service=RELEASE, port=PORT)
+    forward = PortForward(
+        scene.cluster, namespace=scene.stage.operator.namespace, target=f"service/{RELEASE}", port=PORT
+    )
     try:
         with forward, Browser() as browser:
             found = Shown(browser, f"http://127.0.0.1:{forward.port}/ui/", compacted, name)

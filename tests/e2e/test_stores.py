@@ -1,5 +1,11 @@
-"""The demo's story on HDFS and on S3, as `make demo STORAGE=…` tells it, each with a metastore of its own."""
+"""The demo's story on HDFS and on S3, as `make demo STORAGE=…` tells it, each with a metastore of its own.
 
+And no secret of a store is shown where users look.
+"""
+
+import base64
+import re
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,12 +13,16 @@ import pytest
 from sandbox.cluster.running import running_sandbox
 from sandbox.demo.play import Play
 from sandbox.demo.story import Story
+from sandbox.harness.compactions import ONE_EXECUTOR
+from sandbox.harness.forward import PortForward
 from sandbox.harness.places import StorageKind
-from sandbox.harness.settings import beside
+from sandbox.harness.settings import S3_CLIENT, S3_CLIENT_MOUNT, beside
 from sandbox.harness.stage import Stage
+from sandbox.harness.wait import wait_until
 
 from tests.e2e.conftest import STAGE
-from tests.e2e.scene import install
+from tests.e2e.minor import Minor
+from tests.e2e.scene import LOOKED_AT, Scene, install, scene_of
 
 STORES: Mapping[StorageKind, str] = {"hdfs": "hdfs", "s3": "minio"}
 """The namespaces of their servers."""
@@ -77,3 +87,79 @@ def tell(stage: Stage, blame: Callable[[Stage], None]) -> None:
     except Exception:
         blame(stage)
         raise
+
+
+SHOWN = "tcomp,ccl,tcp,jobs,pods,configmaps,events"
+EXECUTORS = "spark-role=executor"
+SPARK_UI = 4040
+PAGES = ("jobs/", "executors/", "environment/")
+
+
+@pytest.fixture
+def on_s3(stages: Mapping[StorageKind, Stage]) -> Iterator[Scene]:
+    """A database on S3."""
+    with stages["s3"].connect() as warehouse, scene_of(stages["s3"], warehouse) as scene:
+        yield scene
+
+
+def test_a_secret_is_shown_nowhere(on_s3: Scene) -> None:
+    """Neither on Spark's page or in its event log, which a profile turns on, nor by resources, pods and their logs.
+
+    The profile also lets go of executors that are idle: one is, while the driver waits for its exclusive lock.
+    """
+    minor = Minor(on_s3, warehouse=on_s3.stage.settings.warehouse, spark={**ONE_EXECUTOR, "profile": LOOKED_AT})
+    on_s3.wait_reason(minor.name, "WaitingForExclusiveLock", timeout=240)
+    driver = on_s3.wait_driver(minor.name)
+    secret = key_of(on_s3)
+    shown = everything(on_s3, driver)
+    assert secret in inside(on_s3, driver, f"cat {S3_CLIENT_MOUNT}/credentials")
+    assert "spark.eventLog.dir" in shown["environment/"]
+    assert "SparkListenerEnvironmentUpdate" in shown["event log"]
+    assert minor.table.database in shown[SHOWN]
+    forms = (secret, base64.b64encode(secret.encode()).decode())
+    assert [place for place, text in shown.items() if any(form in text for form in forms)] == []
+    wait_until(
+        lambda: not on_s3.cluster.get_all("pods", namespace=on_s3.namespace, selector=EXECUTORS),
+        timeout=60,
+        what="the idle executor to go",
+    )
+    on_s3.unlock(minor.lock)
+    minor.check_end(most_attempts=2)
+
+
+def key_of(scene: Scene) -> str:
+    """Return the secret key by which the pods of a namespace log in to S3."""
+    found = scene.cluster.get("secret", S3_CLIENT, namespace=scene.namespace)
+    assert found
+    file = base64.b64decode(found["data"]["credentials"]).decode()
+    match = re.search(r"aws_secret_access_key *= *(\S+)", file)
+    assert match
+    return match[1]
+
+
+def inside(scene: Scene, pod: str, command: str) -> str:
+    """Return what a command of a shell prints in a pod."""
+    return scene.cluster.kubectl("exec", pod, "-n", scene.namespace, "--", "sh", "-c", command)
+
+
+def everything(scene: Scene, driver: str) -> dict[str, str]:
+    """Return all that users see of a driver that runs, by where they see it."""
+    kubectl, operator = scene.cluster.kubectl, scene.stage.operator
+    with PortForward(scene.cluster, namespace=scene.namespace, target=f"pod/{driver}", port=SPARK_UI) as forward:
+        pages = {page: fetched(f"http://127.0.0.1:{forward.port}/{page}") for page in PAGES}
+    return {
+        **pages,
+        "event log": inside(scene, driver, "cat /events/*"),
+        SHOWN: kubectl("get", SHOWN, "-n", scene.namespace, "-o", "yaml"),
+        "the driver's log": kubectl("logs", driver, "-n", scene.namespace),
+        "the executor's log": kubectl("logs", "-l", EXECUTORS, "--tail=-1", "-n", scene.namespace),
+        "the operator's resources": kubectl("get", SHOWN, "-n", operator.namespace, "-o", "yaml"),
+        "the controller's log": kubectl("logs", "-l", operator.selector, "--tail=-1", "-n", operator.namespace),
+    }
+
+
+def fetched(address: str) -> str:
+    """Return a page."""
+    with urllib.request.urlopen(address, timeout=30) as answer:
+        text: str = answer.read().decode()
+        return text

@@ -90,13 +90,12 @@ def spark_settings(request: JobRequest, environment: Mapping[str, str], *, execu
 
     With 0 executors, tasks run in the driver's pod.
     """
-    settings = {"spark.executor.memoryOverhead": f"{_python_mib(request)}m"}
+    settings = {"spark.executor.memoryOverhead": f"{_python_mib(request)}m", "spark.ui.enabled": "false"}
     if request.spark.executors.instances == AUTO:
         settings |= {"spark.executor.maxNumFailures": str(ENDLESS)}
     settings |= request.profile.spark_conf
     # The progress bar would overwrite lines of the pod's log.
-    settings |= {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    settings |= {"spark.driver.memory": request.spark.driver.memory}
+    settings |= {"spark.ui.showConsoleProgress": "false", "spark.driver.memory": request.spark.driver.memory}
     settings |= _kerberos_settings(request, settings)
     if executors == 0:
         return settings | {"spark.master": f"local[{request.spark.driver.cores}]"}
@@ -136,6 +135,7 @@ def _executor_settings(request: JobRequest, environment: Mapping[str, str], inst
         "spark.driver.host": environment["POD_IP"],
         "spark.driver.bindAddress": environment["POD_IP"],
         "spark.executor.instances": str(instances),
+        "spark.dynamicAllocation.maxExecutors": str(instances),
         "spark.executor.cores": str(executors.cores),
         "spark.executor.memory": executors.memory,
         "spark.kubernetes.namespace": request.namespace,

@@ -77,6 +77,19 @@ def test_a_profile_may_add_settings_but_not_change_the_master() -> None:
     assert settings["spark.task.maxFailures"] == "1"
 
 
+def test_sparks_page_is_off_until_a_profile_asks_for_it() -> None:
+    asked = SparkProfile(name="x", image="i", spark_conf={"spark.ui.enabled": "true"})
+    assert spark_settings(REQUEST, POD, executors=0)["spark.ui.enabled"] == "false"
+    assert spark_settings(REQUEST.model_copy(update={"profile": asked}), POD, executors=0)["spark.ui.enabled"] == "true"
+
+
+def test_executors_that_come_and_go_are_never_more_than_the_compaction_may_have() -> None:
+    """Spark's own default of the maximum has no end."""
+    profile = SparkProfile(name="x", image="i", spark_conf={"spark.dynamicAllocation.maxExecutors": "99"})
+    settings = spark_settings(REQUEST.model_copy(update={"profile": profile}), POD, executors=3)
+    assert settings["spark.dynamicAllocation.maxExecutors"] == settings["spark.executor.instances"] == "3"
+
+
 def test_executor_pods_obey_the_restricted_profile_and_share_the_warehouse() -> None:
     warehouse = REQUEST.warehouse.model_copy(update={"volume": Volume(claim_name="wh", mount_path="/warehouse")})
     spec = executor_template(REQUEST.model_copy(update={"warehouse": warehouse}))["spec"]
