@@ -1,10 +1,11 @@
-"""Kubernetes fails in mid-run: what a user reads meanwhile, and that all ends with the right rows.
+"""Kubernetes or the metastore fails in mid-run: what a user reads meanwhile, and that all ends with the right rows.
 
 `make fault-test` runs it, and CI does not: it takes minutes, and it stops what other tests need. Beside it
 test_faults.py kills what may die at once.
 """
 
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,12 +22,15 @@ from sandbox.metastore.admin import MetastoreAdmin
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.compaction import Phase
 from compaction_operator.api.config import Metastore
+from tests.e2e.conftest import MakeReader
 from tests.e2e.minor import MOST, SOON, Minor
-from tests.e2e.scene import NO_IMAGE, UNPULLABLE, Scene, install, scene_of
+from tests.e2e.scene import NO_IMAGE, UNPULLABLE, MetastorePod, Scene, install, scene_of, succeeded
 
 NODE = "sandbox-node"
 EXECUTORS = "spark-role=executor"
 DOOMED = "doomed"
+OUTAGE = 180.0
+"""Seconds for which the metastore is away."""
 
 
 def check_compacted(scene: Scene, compaction: str, table: HiveTable, rows: list[str], *, failed: int = 0) -> None:
@@ -126,6 +130,42 @@ def test_a_quota_is_used_up(scene: Scene) -> None:
         scene.cluster.kubectl("delete", "quota", "full", "-n", scene.namespace)
     check_compacted(scene, compaction, table, rows)
     assert scene.compactions.status(compaction).attempt == 1
+
+
+def test_the_metastore_is_away_for_minutes(
+    scene: Scene, stage: Stage, warehouse: Warehouse, make_reader: MakeReader
+) -> None:
+    """A driver in the middle gives up, and a cleanup deletes nothing. Both say what is away, and then go on."""
+    read = scene.table(TABLE_TXN_001)
+    reader = make_reader("frank").lock(read)
+    published = scene.compact(read, "Minor")
+    scene.compactions.wait_succeeded(published)
+    cleanup = scene.cleanup_of(published)
+    scene.compactions.wait_blocked(cleanup)
+    minor = Minor(scene)
+    minor.wait_in_the_middle()
+    metastore = MetastorePod(stage, warehouse)
+    metastore.stop()
+    back = time.monotonic() + OUTAGE
+    try:
+        assert "metastore" in scene.wait_reason(minor.name, "MetastoreUnavailable").message
+
+        def noticed() -> bool:
+            return succeeded(scene.compactions.cleanup_status(cleanup).conditions).reason == "MetastoreUnavailable"
+
+        wait_until(noticed, timeout=120, what="the cleanup to say why it waits")
+        wait_until(lambda: time.monotonic() >= back, timeout=OUTAGE, what="the end of the outage")
+        assert scene.names(read) == {"": expected.INSERTS | expected.AFTER_INSERTS_MINOR}
+    finally:
+        metastore.start()
+    blockers = scene.compactions.wait_blocked(cleanup).blockers
+    assert [blocker.txn_id for blocker in blockers] == [reader.txn]
+    reader.release()
+    scene.compactions.wait_cleaned(cleanup)
+    assert scene.names(read) == {"": expected.AFTER_INSERTS_MINOR}
+    scene.unlock(minor.lock)
+    minor.check_end(most_attempts=9)
+    assert scene.compactions.status(minor.name).failed_attempts == 0
 
 
 @contextmanager
