@@ -7,12 +7,14 @@ test_faults.py kills what may die at once.
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sandbox.cluster.running import HERE, running_sandbox
 from sandbox.harness import expected, namespaces
+from sandbox.harness.cluster import CommandError
 from sandbox.harness.compactions import ONE_EXECUTOR, SMALL_SPARK
 from sandbox.harness.stage import Stage, Warehouse
 from sandbox.harness.tables import TABLE_TXN_001, HiveTable, fourth_write
@@ -22,6 +24,7 @@ from sandbox.metastore.admin import MetastoreAdmin
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.compaction import Phase
 from compaction_operator.api.config import Metastore
+from compaction_operator.api.model import parse_size
 from tests.e2e.conftest import MakeReader
 from tests.e2e.minor import MOST, SOON, Minor
 from tests.e2e.scene import NO_IMAGE, UNPULLABLE, MetastorePod, Scene, install, scene_of, succeeded
@@ -113,6 +116,35 @@ def test_the_node_of_a_driver_is_drained(scene: Scene) -> None:
     scene.unlock(minor.lock)
     minor.check_end(most_attempts=2)
     assert scene.compactions.status(minor.name).failed_attempts == 0
+
+
+OUT_OF_MEMORY = """
+echo 1000 > /proc/1/oom_score_adj
+exec python3 -c 'x = [b"x" * 2**26 for _ in range(10**4)]'
+"""
+"""Uses up a pod's memory. NB: the kernel then kills the process with the highest score: the driver, not this one."""
+
+
+def test_a_driver_runs_out_of_memory(scene: Scene) -> None:
+    """The kernel kills it. The next attempt's driver has half as much memory again."""
+    minor = Minor(scene)
+    minor.wait_in_the_middle()
+    with suppress(CommandError):
+        driver = scene.wait_driver(minor.name)
+        scene.cluster.kubectl("exec", driver, "-n", scene.namespace, "--", "sh", "-c", OUT_OF_MEMORY)
+    scene.wait_driver(minor.name, 2)
+    assert len(scene.events(minor.name, "OOMKilled")) == 1
+    scene.unlock(minor.lock)
+    minor.check_end(most_attempts=2)
+    assert scene.compactions.status(minor.name).failed_attempts == 1
+    first, second = sorted(memory_limit(job) for job in scene.jobs(minor.name))
+    assert second / first == pytest.approx(1.5, rel=0.01)
+
+
+def memory_limit(job: dict[str, Any]) -> int:
+    """Return the bytes that the pods of a Job may use."""
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    return parse_size(container["resources"]["limits"]["memory"])
 
 
 def test_a_quota_is_used_up(scene: Scene) -> None:

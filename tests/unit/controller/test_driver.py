@@ -94,7 +94,7 @@ def test_the_cause_quotes_kubernetes_and_the_driver() -> None:
     assert full.message == "the driver exited with code 137 (OOMKilled): INFO task 3\nINFO task 4"
     moved = driver_end([disrupted(ended(1, message=RESULT.model_dump_json()))]).cause
     assert moved is not None
-    assert moved.message == "the driver exited with code 1: Eviction API: evicting"
+    assert moved.message == ("Kubernetes ended the driver's pod: Eviction API: evicting; the driver exited with code 1")
 
 
 def test_the_last_words_are_whole_lines() -> None:

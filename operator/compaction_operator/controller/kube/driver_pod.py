@@ -145,11 +145,11 @@ def _cause(pod: Pod, end: Mapping[str, Any]) -> DriverResult | None:
     """Return what ended a pod from outside, None if its container ended by itself."""
     status, seen = pod.get("status") or {}, _seen(pod, end)
     if (reason := DISRUPTIONS.get(status.get("reason", ""))) is not None:
-        return DriverResult(reason=reason, message=_joined(seen, status.get("message") if end else None))
+        return DriverResult(reason=reason, message=_ended_by(status.get("message") if end else None, seen))
     for condition in status.get("conditions") or ():
         if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
             reason = DISRUPTIONS.get(condition.get("reason", ""), Reason.INTERRUPTED)
-            return DriverResult(reason=reason, message=_joined(seen, condition.get("message")))
+            return DriverResult(reason=reason, message=_ended_by(condition.get("message"), seen))
     if end.get("reason") == "OOMKilled":
         return DriverResult(reason=Reason.OOM_KILLED, message=seen)
     if end.get("exitCode") == SIGTERM_CODE or "deletionTimestamp" in pod["metadata"]:
@@ -180,6 +180,11 @@ def _last(words: str) -> str:
     if len(words) <= LAST_WORDS:
         return words
     return words[-LAST_WORDS:].partition("\n")[2] or words[-LAST_WORDS:]
+
+
+def _ended_by(detail: str | None, seen: str) -> str:
+    """Return Kubernetes' own words first: the driver's exit code is only what followed."""
+    return f"Kubernetes ended the driver's pod: {detail}; {seen}" if detail else seen
 
 
 def _joined(what: str | None, detail: str | None) -> str:
