@@ -49,8 +49,10 @@ BROKEN = "broken"
 UNPULLABLE, NO_IMAGE = "unpullable", "localhost/compaction-operator:none"
 """A profile whose image no registry has. Its attempts wait a short time only."""
 
-LOOKED_AT = "looked-at"
-"""A profile whose drivers have Spark's page and event log, and let go of executors that are idle."""
+LOOKED_AT, ADMITTED = "looked-at", "looked-at"
+"""A profile whose drivers have Spark's page and event log; and the label of a node that takes its executors."""
+COME_AND_GO = "come-and-go"
+"""A profile whose drivers let go of executors that are idle."""
 
 
 def install(stage: Stage, *beside: Stage, release: chart.Release | None = None, controller_image: str = "") -> None:
@@ -70,10 +72,16 @@ def install(stage: Stage, *beside: Stage, release: chart.Release | None = None, 
                 LOOKED_AT,
                 volumes=[{"name": "events", "emptyDir": {}}],
                 volumeMounts=[{"name": "events", "mountPath": "/events"}],
+                executor={"nodeSelector": {ADMITTED: ""}},
                 sparkConf={
                     "spark.ui.enabled": "true",
                     "spark.eventLog.enabled": "true",
                     "spark.eventLog.dir": "file:///events",
+                },
+            ),
+            chart.profile(
+                COME_AND_GO,
+                sparkConf={
                     "spark.dynamicAllocation.enabled": "true",
                     "spark.dynamicAllocation.executorIdleTimeout": "5s",
                 },

@@ -1,10 +1,12 @@
 """How far a compaction is, as its user sees it: while it runs, and after its end."""
 
+from sandbox.harness.compactions import ONE_EXECUTOR
 from sandbox.harness.tables import TABLE_TXN_001, fourth_write
 from sandbox.harness.wait import wait_until
 
 from compaction_operator.api.compaction import ProgressStatus
-from tests.e2e.scene import Scene
+from tests.e2e.minor import Minor
+from tests.e2e.scene import COME_AND_GO, Scene
 
 
 def column(scene: Scene, compaction: str) -> str:
@@ -36,3 +38,17 @@ def test_a_running_compaction_says_how_far_it_is(scene: Scene) -> None:
     assert done.bytes_done == done.bytes_total > 0
     assert (done.execution or "").endswith("done in the driver")
     assert column(scene, compaction) == done.summary == "1/1 partitions, 100%"
+
+
+def test_an_idle_executor_goes_while_the_driver_waits(scene: Scene) -> None:
+    """The profile has Spark's dynamic allocation. The driver waits for its exclusive lock, and then publishes."""
+    minor = Minor(scene, spark={**ONE_EXECUTOR, "profile": COME_AND_GO})
+    scene.compactions.wait_executor()
+    scene.wait_reason(minor.name, "WaitingForExclusiveLock")
+    wait_until(
+        lambda: not scene.cluster.get_all("pods", namespace=scene.namespace, selector="spark-role=executor"),
+        timeout=60,
+        what="the idle executor to go",
+    )
+    scene.unlock(minor.lock)
+    minor.check_end(most_attempts=1)
