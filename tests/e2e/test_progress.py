@@ -44,7 +44,7 @@ def test_an_idle_executor_goes_while_the_driver_waits(scene: Scene) -> None:
     """The profile has Spark's dynamic allocation. The driver waits for its exclusive lock, and then publishes."""
     minor = Minor(scene, spark={**ONE_EXECUTOR, "profile": COME_AND_GO})
     scene.compactions.wait_executor()
-    scene.wait_reason(minor.name, "WaitingForExclusiveLock")
+    minor.wait_in_the_middle()
     wait_until(
         lambda: not scene.cluster.get_all("pods", namespace=scene.namespace, selector="spark-role=executor"),
         timeout=60,
