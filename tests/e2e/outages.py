@@ -7,7 +7,7 @@ test_faults.py kills what may die at once.
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from compaction_operator.api.config import Metastore
 from compaction_operator.api.model import parse_size
 from tests.e2e.conftest import MakeReader
 from tests.e2e.minor import MOST, SOON, Minor
-from tests.e2e.scene import NO_IMAGE, UNPULLABLE, MetastorePod, Scene, install, scene_of, succeeded
+from tests.e2e.scene import CRAMPED, NO_IMAGE, UNPULLABLE, MetastorePod, Scene, install, scene_of, succeeded
 
 NODE = "sandbox-node"
 EXECUTORS = "spark-role=executor"
@@ -118,20 +118,15 @@ def test_the_node_of_a_driver_is_drained(scene: Scene) -> None:
     assert scene.compactions.status(minor.name).failed_attempts == 0
 
 
-OUT_OF_MEMORY = """
-echo 1000 > /proc/1/oom_score_adj
-exec python3 -c 'x = [b"x" * 2**26 for _ in range(10**4)]'
-"""
-"""Uses up a pod's memory. NB: the kernel then kills the process with the highest score: the driver, not this one."""
-
-
 def test_a_driver_runs_out_of_memory(scene: Scene) -> None:
-    """The kernel kills it. The next attempt's driver has half as much memory again."""
-    minor = Minor(scene)
+    """The kernel kills it: it is the largest process. The next attempt's driver has half as much memory again."""
+    minor = Minor(scene, spark={**SMALL_SPARK, "profile": CRAMPED})
     minor.wait_in_the_middle()
-    with suppress(CommandError):
-        driver = scene.wait_driver(minor.name)
-        scene.cluster.kubectl("exec", driver, "-n", scene.namespace, "--", "sh", "-c", OUT_OF_MEMORY)
+    driver = scene.wait_driver(minor.name)
+    with pytest.raises(CommandError):
+        scene.cluster.kubectl(
+            "exec", driver, "-n", scene.namespace, "--", "dd", "if=/dev/zero", "of=/ram/full", "bs=1M"
+        )
     scene.wait_driver(minor.name, 2)
     assert len(scene.events(minor.name, "OOMKilled")) == 1
     scene.unlock(minor.lock)

@@ -51,6 +51,8 @@ UNPULLABLE, NO_IMAGE = "unpullable", "localhost/compaction-operator:none"
 
 LOOKED_AT, ADMITTED = "looked-at", "looked-at"
 """A profile whose drivers have Spark's page and event log; and the label of a node that takes its executors."""
+CRAMPED = "cramped"
+"""A profile whose drivers have a file system in their memory, at /ram."""
 COME_AND_GO = "come-and-go"
 """A profile whose drivers let go of executors that are idle."""
 
@@ -78,6 +80,11 @@ def install(stage: Stage, *beside: Stage, release: chart.Release | None = None, 
                     "spark.eventLog.enabled": "true",
                     "spark.eventLog.dir": "file:///events",
                 },
+            ),
+            chart.profile(
+                CRAMPED,
+                volumes=[{"name": "ram", "emptyDir": {"medium": "Memory"}}],
+                volumeMounts=[{"name": "ram", "mountPath": "/ram"}],
             ),
             chart.profile(
                 COME_AND_GO,

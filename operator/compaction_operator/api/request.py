@@ -143,10 +143,11 @@ SUCCESS_REASONS = frozenset(
 )
 """Reasons of a successful attempt."""
 
-WAITING_REASONS = frozenset(
+UNAVAILABLE_REASONS = frozenset({Reason.METASTORE_UNAVAILABLE, Reason.STORAGE_UNAVAILABLE})
+"""Outages, which end by themselves."""
+
+WAITING_REASONS = UNAVAILABLE_REASONS | frozenset(
     {
-        Reason.METASTORE_UNAVAILABLE,
-        Reason.STORAGE_UNAVAILABLE,
         Reason.WAITING_FOR_EXCLUSIVE_LOCK,
         Reason.WAITING_FOR_LOCK,
         Reason.WAITING_FOR_OPEN_TRANSACTIONS,

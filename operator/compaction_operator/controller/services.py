@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from compaction_operator.api.config import OperatorConfig
-from compaction_operator.api.request import Reason
+from compaction_operator.api.request import UNAVAILABLE_REASONS, Reason
 from compaction_operator.controller.answers import Preflight, Trouble
 from compaction_operator.controller.forecasting import Forecasts
 from compaction_operator.controller.kube.cache import Cache
@@ -21,8 +21,6 @@ from compaction_operator.controller.traces import Traces
 from compaction_operator.controller.work import Work
 
 A = TypeVar("A")
-
-UNAVAILABLE = frozenset({Reason.METASTORE_UNAVAILABLE, Reason.STORAGE_UNAVAILABLE})
 
 
 @dataclass(frozen=True)
@@ -77,6 +75,6 @@ class Services:
 
 
 def _trouble(answer: object) -> Trouble | None:
-    if isinstance(answer, Preflight) and answer.reason in UNAVAILABLE:
+    if isinstance(answer, Preflight) and answer.reason in UNAVAILABLE_REASONS:
         return Trouble(answer.reason, answer.message)
     return answer if isinstance(answer, Trouble) else None

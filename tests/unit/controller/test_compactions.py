@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.compaction import CleanupPhase, TableCompactionStatus
-from compaction_operator.api.conditions import find_condition
+from compaction_operator.api.conditions import Condition, ConditionStatus, find_condition
 from compaction_operator.api.progress import Progress
 from compaction_operator.api.request import FINAL_REASONS, WAITING_REASONS, DriverResult, Reason
 from compaction_operator.controller.answers import Automatic, Preflight
@@ -22,6 +22,7 @@ from compaction_operator.controller.kube.driver_pod import DriverEnd, PodTrouble
 from compaction_operator.controller.kube.events import EventType
 from compaction_operator.controller.kube.job import JobState, JobView, job_name
 from compaction_operator.controller.kube.resources import Compaction, read_compaction
+from compaction_operator.controller.kube.times import rfc3339
 from compaction_operator.metastore import AutoCompaction
 from tests.unit.controller.sandbox import CONFIG, NOON, REFUSED, baseline, cleanup, compaction, entry_json
 
@@ -462,6 +463,26 @@ def test_ending_goes_on_after_a_restart() -> None:
     assert (waits.action, waits.requeue_after) == (CompactionAction.NONE, 5.0)
     unborn = {name: value for name, value in ENDING.items() if name != "job"}
     assert step(unborn, CompactionObservation()).action is CompactionAction.LOOK_AT_END
+
+
+def test_a_compaction_that_settles_says_what_outage_it_waits_for() -> None:
+    """Its cleanup cannot determine what was published while the metastore is away; a user looks at the compaction."""
+    away = Condition(
+        type="Succeeded",
+        status=ConditionStatus.UNKNOWN,
+        reason="MetastoreUnavailable",
+        message="refused",
+        last_transition_time=rfc3339(NOON),
+    )
+    held = journal(None)
+    status = held.status.model_copy(update={"conditions": (away,)})
+    observed = CompactionObservation(job=None, end=end(cleanups=[replace(held, status=status)]))
+    decision = step(ENDING, observed)
+    assert succeeded(decision) == ("Unknown", "MetastoreUnavailable", "Waiting")
+    condition = find_condition(decision.status.conditions, "Succeeded")
+    assert condition is not None
+    assert condition.message == "attempt 1 has ended; nightly-1-0 determines what it published: refused"
+    assert decision.requeue_after == 5.0
 
 
 def test_an_ended_attempt_is_judged_when_all_is_known_and_nothing_is_left_of_it() -> None:

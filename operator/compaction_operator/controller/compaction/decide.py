@@ -24,11 +24,18 @@ from compaction_operator.api.compaction import (
     Totals,
     Why,
 )
-from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus
+from compaction_operator.api.conditions import SUCCEEDED, ConditionStatus, find_condition
 from compaction_operator.api.config import OperatorConfig
 from compaction_operator.api.model import backed_off, format_duration
 from compaction_operator.api.progress import Progress
-from compaction_operator.api.request import FINAL_REASONS, SUCCESS_REASONS, WAITING_REASONS, DriverResult, Reason
+from compaction_operator.api.request import (
+    FINAL_REASONS,
+    SUCCESS_REASONS,
+    UNAVAILABLE_REASONS,
+    WAITING_REASONS,
+    DriverResult,
+    Reason,
+)
 from compaction_operator.controller.answers import Automatic, Preflight, Trouble
 from compaction_operator.controller.kube.draft import Draft
 from compaction_operator.controller.kube.driver_pod import DriverEnd, PodTrouble
@@ -234,9 +241,17 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         unsettled = self._observed.end.unsettled
         # NB: cleanups without permission are never settled; it may have been revoked meanwhile.
         if unsettled and may_use(self._compaction, self._config):
-            message = f"attempt {self.status.attempt} has ended; {unsettled[0].meta.name} determines what it published"
-            return self._wait(Phase.RUNNING, "Settling", message, requeue_after=SETTLING_CHECK)
+            return self._settle(unsettled[0])
         return self._judge(self._observed.end)
+
+    def _settle(self, cleanup: Cleanup) -> CompactionDecision:
+        """Wait until a cleanup has determined what the attempt published, and show the outage that it waits for."""
+        message = f"attempt {self.status.attempt} has ended; {cleanup.meta.name} determines what it published"
+        held = find_condition(cleanup.status.conditions, SUCCEEDED)
+        if held is not None and held.reason in UNAVAILABLE_REASONS:
+            message = f"{message}: {held.message}"
+            return self._wait(Phase.WAITING, held.reason, message, requeue_after=SETTLING_CHECK)
+        return self._wait(Phase.RUNNING, "Settling", message, requeue_after=SETTLING_CHECK)
 
     def _preflight(self) -> CompactionDecision:
         verdict = self._observed.verdict
