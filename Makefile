@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test fault-test queue-test storm hudi-storm hudi-matrix bench bench-apply bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-released bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image sbom image-sizes release-images test-arm64 test-supply test-olm playground sql argocd crds chart-readme krew olm lock
+.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test fault-test queue-test storm hudi-storm hudi-matrix bench bench-apply bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-released bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image audit wheel sbom image-sizes release-images test-arm64 test-supply test-olm playground sql argocd crds chart-readme krew olm lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -123,7 +123,13 @@ sandbox-status: ## What the sandbox runs and how to reach it
 sandbox-image: venv ## Give the running sandbox the operator's image of the sources as they are now
 	@sandbox/cluster/up.sh
 
-sbom: venv ## What the three images hold, as SPDX and CycloneDX, and under which licences: build/sbom (as root; builds syft once)
+audit: venv ## Known vulnerabilities of what the locks pin, by PyPI's advisories, or without a server by those in ADVISORIES=FOLDER; ARGS are pip-audit's
+	@ADVISORIES="$(ADVISORIES)" sandbox/supply/audit.sh $(ARGS)
+
+wheel: venv ## The wheel of these sources, the same bytes each time: build/wheel
+	@sandbox/supply/wheel.sh build/wheel
+
+sbom: venv ## What the wheel and the three images hold, as CycloneDX and SPDX, and under which licences: build/sbom (as root; builds syft once)
 	@sandbox/supply/sbom.sh
 
 image-sizes: venv ## The sizes of the three images by layer, as in docs/supply-chain.md (as root)
@@ -160,6 +166,7 @@ krew: venv ## Write krew's archive (build/krew) and manifest (manifests/krew) of
 olm: venv ## Write OLM's bundle (manifests/olm) from manifests/default, crds/ and the chart, for IMAGE=YOUR/compaction-operator:0.1.0
 	@.venv/bin/python -m sandbox.olm.bundle $(IMAGE)
 
-lock: ## Renew both lock files from pyproject.toml (needs uv)
+lock: ## Renew the lock files from pyproject.toml and sandbox/supply/tools.in (needs uv)
 	uv pip compile -q pyproject.toml --extra dev --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 -o requirements.lock
 	uv pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 -c requirements.lock -o operator/requirements.lock
+	uv pip compile -q sandbox/supply/tools.in --generate-hashes --no-emit-index-url --no-emit-find-links --python-version 3.11 -c requirements.lock -o sandbox/supply/tools.lock

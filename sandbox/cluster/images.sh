@@ -4,6 +4,7 @@
 # images.sh name NAME      prints the full name of this clone's image
 # images.sh run IMAGE TEXT runs a command of the shell in an image
 # images.sh layout         prints the folder that has the images in the OCI format
+# images.sh again          makes the controller's image once more, from nothing; fails unless it has the same digest
 # images.sh load NAME...   gives the running node those that it lacks
 # A name ends in a hash of the sources: clones, and versions of one clone, lie side by side and share their layers.
 # With ARCH=arm64 in the environment operator, hive and controller are for machines of that kind, built under emulation.
@@ -15,6 +16,8 @@ set -euo pipefail
 ARCH=${ARCH:-}
 [ "$ARCH" != "$(dpkg --print-architecture)" ] || ARCH=
 LAYOUT=$CACHE/images/oci${ARCH:+-$ARCH}
+# The time of all files in the controller's image, whenever it is built, so that two builds are equal: 2026-01-01.
+EPOCH=1767225600
 BASE_IMAGE=localhost/debian:bookworm-slim${ARCH:+-$ARCH}
 OPERATOR_SOURCES=(operator/Dockerfile operator/entrypoint.sh operator/requirements.lock operator/kernels operator/compaction_operator sandbox/hudi/pom.xml)
 
@@ -58,7 +61,7 @@ build_base() {
 bud() {
   local image=$1
   shift
-  nice "${BUILDAH[@]}" bud --layers ${ARCH:+--arch "$ARCH"} --isolation chroot --network host \
+  nice "${BUILDAH[@]}" bud --layers ${AGAIN:+--no-cache} ${ARCH:+--arch "$ARCH"} --isolation chroot --network host \
     --build-arg "BASE=$BASE_IMAGE" -t "$image" "$@"
 }
 
@@ -77,6 +80,7 @@ seed_layers() { # IMAGE
   done
 }
 
+# NB: with AGAIN from nothing, as what is in the cache proves nothing.
 build_operator() { # IMAGE OPTION...
   local wheels bundles options dependencies=localhost/compaction-operator-dependencies:latest${ARCH:+-$ARCH}
   wheels=$(wheels_folder)
@@ -86,8 +90,10 @@ build_operator() { # IMAGE OPTION...
     --build-arg "PIP_OPTIONS=--no-index --no-deps --find-links /wheels -r /wheels/requirements.txt" "$ROOT")
   # The speed of an emulator says nothing about the nodes.
   [ -z "$ARCH" ] || options=(--build-arg CPU_FACTOR=1 "${options[@]}")
-  bud "$dependencies" --target dependencies "${options[@]}"
-  seed_layers "$dependencies"
+  if [ -z "${AGAIN:-}" ]; then
+    bud "$dependencies" --target dependencies "${options[@]}"
+    seed_layers "$dependencies"
+  fi
   bud "$1" "${@:2}" "${options[@]}"
 }
 
@@ -102,7 +108,7 @@ build_one() { # NAME IMAGE
   case $1 in
     operator) build_operator "$2" ;;
     hive) build_operator "$2" --build-arg TABLES=hive ;;
-    controller) build_operator "$2" --target controller ;;
+    controller) build_operator "$2" --target controller --timestamp "$EPOCH" --build-arg "SOURCE_DATE_EPOCH=$EPOCH" ;;
     metastore-*) build_server "$2" metastore "$SANDBOX/metastore/fetch.sh" "${1#metastore-}" ;;
     hdfs) build_server "$2" hdfs "$SANDBOX/hdfs/fetch.sh" ;;
     s3) build_server "$2" s3 "$SANDBOX/program.sh" s3/minio ;;
@@ -125,6 +131,22 @@ build() { # NAME...
     image=$(image_name "$name")
     is_built "$image" || step "image $image" build_one "$name" "$image"
   done
+}
+
+digest_of() { # IMAGE
+  "$HOST_PYTHON" "$CLUSTER/oci_archive.py" "$LAYOUT" "$1" /dev/null | tar -x -O index.json \
+    | "$HOST_PYTHON" -c 'import json, sys; print(json.load(sys.stdin)["manifests"][0]["digest"])'
+}
+
+again() {
+  local image digest second
+  image=$(image_name controller)
+  build controller
+  digest=$(digest_of "$image")
+  AGAIN=1 step "image $image again" build_one controller "$image-again"
+  second=$(digest_of "$image-again")
+  [ "$digest" = "$second" ] || fail "$image is $digest, and made again it is $second"
+  echo "$digest"
 }
 
 run() { # IMAGE TEXT
@@ -156,7 +178,8 @@ case ${1:-} in
   build) build "${@:2}" ;;
   name) image_name "${2:?which image}" ;;
   run) run "${2:?which image}" "${3:?which command}" ;;
+  again) again ;;
   layout) echo "$LAYOUT" ;;
   load) load "${@:2}" ;;
-  *) fail "usage: images.sh build NAME... | name NAME | run IMAGE TEXT | layout | load NAME..." ;;
+  *) fail "usage: images.sh build NAME... | name NAME | run IMAGE TEXT | again | layout | load NAME..." ;;
 esac

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from xml.etree import ElementTree
@@ -22,6 +23,19 @@ def test_image_installs_what_the_tests_ran_with():
     runtime = pins(ROOT / "operator" / "requirements.lock")
     assert runtime
     assert runtime <= pins(ROOT / "requirements.lock")
+
+
+def test_the_tools_of_the_supply_chain_are_pinned_as_everything_else():
+    """pip-audit refuses two versions of a package, and the wheel is built by what pyproject.toml names."""
+    tools, own = (
+        dict(pin.split("==") for pin in pins(ROOT / lock))
+        for lock in ("sandbox/supply/tools.lock", "requirements.lock")
+    )
+    assert {name: version for name, version in tools.items() if own.get(name, version) != version} == {}
+    (builder,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert builder in pins(ROOT / "sandbox" / "supply" / "tools.lock")
+    asked = [line for line in (ROOT / "sandbox/supply/tools.in").read_text().splitlines() if not line.startswith("#")]
+    assert {*asked} <= pins(ROOT / "sandbox" / "supply" / "tools.lock")
 
 
 def test_image_has_no_test_tools():
