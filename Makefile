@@ -145,7 +145,7 @@ release-images: venv ## Publish this commit's images to REGISTRY=HOST/PATH, sign
 test-arm64: venv ## The images for arm64: their programs are for it, and run under emulation (builds them in half an hour, as root)
 	@.venv/bin/pytest tests/soak/arm64.py -q -o timeout=0 $(ARGS)
 
-test-supply: venv ## Signing, attestations and their verification against a local registry, offline (builds cosign once)
+test-supply: venv ## Signing, attestations and their verification against a local registry; the controller's image made twice (builds cosign once, as root)
 	@.venv/bin/pytest tests/soak/supply.py -q $(ARGS)
 
 test-olm: venv ## OLM's bundle by OLM's own validator and types (builds the validator once)

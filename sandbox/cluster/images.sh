@@ -4,6 +4,8 @@
 # images.sh name NAME      prints the full name of this clone's image
 # images.sh run IMAGE TEXT runs a command of the shell in an image
 # images.sh layout         prints the folder that has the images in the OCI format
+# images.sh fresh NAME...  makes them from Debian's packages of today, also if they are made already
+# images.sh outdated NAME... lists packages in images for which Debian has newer ones; fails if there are any
 # images.sh again          makes the controller's image once more, from nothing; fails unless it has the same digest
 # images.sh load NAME...   gives the running node those that it lacks
 # A name ends in a hash of the sources: clones, and versions of one clone, lie side by side and share their layers.
@@ -16,7 +18,7 @@ set -euo pipefail
 ARCH=${ARCH:-}
 [ "$ARCH" != "$(dpkg --print-architecture)" ] || ARCH=
 LAYOUT=$CACHE/images/oci${ARCH:+-$ARCH}
-# The time of all files in the controller's image, whenever it is built, so that two builds are equal: 2026-01-01.
+# The time of all files in the base and in the controller's image, whenever they are built, so that two builds are equal: 2026-01-01.
 EPOCH=1767225600
 BASE_IMAGE=localhost/debian:bookworm-slim${ARCH:+-$ARCH}
 OPERATOR_SOURCES=(operator/Dockerfile operator/entrypoint.sh operator/requirements.lock operator/kernels operator/compaction_operator sandbox/hudi/pom.xml)
@@ -41,20 +43,23 @@ image_name() {
 
 # What debian:bookworm-slim is, made from Debian's packages: without perl's modules, with each package's licence, and apt keeps no caches.
 build_base() {
-  local tar=$CACHE/images/base${ARCH:+-$ARCH}.tar container
+  local tar=$CACHE/images/base${ARCH:+-$ARCH}.tar dates=$CACHE/images/base${ARCH:+-$ARCH}.dates container
   # shellcheck disable=SC2016  # mmdebstrap sets $1 for its hook
-  nice mmdebstrap ${ARCH:+"--architectures=$ARCH"} --variant=minbase --include=ca-certificates,usr-is-merged \
+  SOURCE_DATE_EPOCH=$EPOCH nice mmdebstrap ${ARCH:+"--architectures=$ARCH"} --variant=minbase --include=ca-certificates,usr-is-merged \
     --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
     --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
     --dpkgopt='path-include=/usr/share/doc/*/copyright' \
     --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
     --customize-hook='echo "Dir::Cache::pkgcache \"\"; Dir::Cache::srcpkgcache \"\";" > "$1/etc/apt/apt.conf.d/no-caches"' \
+    --customize-hook='grep -h ^Date: "$1"/var/lib/apt/lists/*Release | LC_ALL=C sort -u > '"'$dates'" \
     --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*' bookworm "$tar"
   container=$("${BUILDAH[@]}" from ${ARCH:+--arch "$ARCH"} scratch)
   "${BUILDAH[@]}" add -q "$container" "$tar" /
+  # NB: of which state of Debian's archives the images are. With another label, no layer above it comes from the cache.
+  "${BUILDAH[@]}" config --label "dev.compaction.debian=$(sed 's/^Date: //' "$dates" | paste -sd '|')" "$container"
   "${BUILDAH[@]}" config ${ARCH:+--arch "$ARCH"} --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
-  "${BUILDAH[@]}" commit -q --rm "$container" "$BASE_IMAGE"
-  rm "$tar"
+  "${BUILDAH[@]}" commit -q --rm --timestamp "$EPOCH" "$container" "$BASE_IMAGE"
+  rm "$tar" "$dates"
 }
 
 # bud IMAGE OPTION...: no container runtime is asked for, and steps see the machine's network.
@@ -117,16 +122,19 @@ build_one() { # NAME IMAGE
   "${BUILDAH[@]}" push -q "$2" "oci:$LAYOUT:$2"
 }
 
-# NB: an image counts as made once it is in the layout, which is written last.
-is_built() { grep -qsF "\"$1\"" "$LAYOUT/index.json"; }
+has_base() { [ -z "${FRESH:-}" ] && "${BUILDAH[@]}" inspect --type image "$BASE_IMAGE" > /dev/null 2>&1; }
 
+# NB: an image counts as made once it is in the layout, which is written last.
+is_built() { [ -z "${FRESH:-}" ] && grep -qsF "\"$1\"" "$LAYOUT/index.json"; }
+
+# With FRESH the base is made again, and so is all above it.
 build() { # NAME...
   local name image
   mkdir -p "$CACHE/images"
   exec 9> "$CACHE/images/lock${ARCH:+-$ARCH}"
   flock 9
   [ -z "$ARCH" ] || "$SANDBOX/prerequisites.sh" emulation
-  "${BUILDAH[@]}" inspect --type image "$BASE_IMAGE" > /dev/null 2>&1 || step "base image of Debian" build_base
+  has_base || step "base image of Debian" build_base
   for name in "$@"; do
     image=$(image_name "$name")
     is_built "$image" || step "image $image" build_one "$name" "$image"
@@ -149,12 +157,22 @@ again() {
   echo "$digest"
 }
 
-run() { # IMAGE TEXT
+run() { # IMAGE TEXT [USER]
   local container
   container=$("${BUILDAH[@]}" from "$1")
   # shellcheck disable=SC2064  # the container's name is known now
   trap "$(printf '%q ' "${BUILDAH[@]}") rm $container > /dev/null" EXIT
-  "${BUILDAH[@]}" run --isolation chroot "$container" -- sh -c "$2"
+  "${BUILDAH[@]}" run --isolation chroot ${3:+--user "$3"} "$container" -- sh -c "$2"
+}
+
+outdated() { # NAME...
+  local name found=
+  build "$@"
+  for name in "$@"; do
+    # NB: in a process of its own, whose end removes the container.
+    found+=$(run "$(image_name "$name")" 'apt-get -qq update && apt-get -qq -s dist-upgrade' root | sed -n "s/^Inst/$name:/p")
+  done
+  [ -z "$found" ] || { echo "$found" && return 1; }
 }
 
 in_node() { "$CLUSTER/in-node.sh" "$@"; }
@@ -178,8 +196,10 @@ case ${1:-} in
   build) build "${@:2}" ;;
   name) image_name "${2:?which image}" ;;
   run) run "${2:?which image}" "${3:?which command}" ;;
+  fresh) FRESH=1 build "${@:2}" ;;
+  outdated) outdated "${@:2}" ;;
   again) again ;;
   layout) echo "$LAYOUT" ;;
   load) load "${@:2}" ;;
-  *) fail "usage: images.sh build NAME... | name NAME | run IMAGE TEXT | again | layout | load NAME..." ;;
+  *) fail "usage: images.sh build|fresh|outdated NAME... | name NAME | run IMAGE TEXT | again | layout | load NAME..." ;;
 esac

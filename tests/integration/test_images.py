@@ -3,11 +3,13 @@
 import re
 import subprocess
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 from sandbox.cache import cache_folder
-from sandbox.supply.layers import layers, machines, sizes, table
+from sandbox.supply.layers import layers, machines, part_of, sizes, table
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "sandbox" / "cluster" / "images.sh"
@@ -20,6 +22,8 @@ NAMES = {
 LIMITS = {"compaction-operator": 1350, "compaction-operator-hive": 1150, "compaction-operator-controller": 250}
 """MB that an image may have: targets, not what it has."""
 DOWNLOADED = re.compile(r"var/cache/apt/archives/.*\.deb$|var/lib/apt/lists/.*_")
+LOG = re.compile(r"var/(log|cache)/")
+CONTROLLER = "compaction-operator-controller"
 NEAR = 3
 """MB by which a part may differ from the page: Debian's packages are those of the day."""
 
@@ -64,6 +68,29 @@ def test_no_image_keeps_what_its_build_downloaded(built: dict[str, str]) -> None
         assert [path for path in files(image) if DOWNLOADED.search(path)] == []
 
 
+def test_the_controllers_image_does_not_show_when_it_was_made(built: dict[str, str]) -> None:
+    """`images.sh again` proves it in minutes. NB: an old cache may have a base from before files got one time."""
+    own: list[tarfile.TarInfo] = []
+    for step, content in layers(LAYOUT, built[CONTROLLER]):
+        own += members(content) if part_of(step) != "Debian" else []
+    assert len({one.mtime for one in own}) == 1
+    assert [one.name for one in own if one.isreg() and LOG.match(one.name)] == []
+
+
+def test_the_controllers_bytecode_goes_by_hashes(built: dict[str, str]) -> None:
+    """All its files have one time: bytecode that goes by times would be stale, and each start would compile the code."""
+    found = 0
+    for _, content in layers(LAYOUT, built[CONTROLLER]):
+        with tarfile.open(fileobj=content, mode="r|") as archive:
+            for member in archive:
+                if member.isreg() and member.name.endswith(".pyc"):
+                    opened = archive.extractfile(member)
+                    assert opened is not None
+                    assert opened.read(5)[4] & 1, member.name  # https://peps.python.org/pep-0552/
+                    found += 1
+    assert found > 1000
+
+
 def test_all_programs_are_for_one_machine(built: dict[str, str]) -> None:
     for image in built.values():
         assert len(machines(LAYOUT, image)) == 1
@@ -71,8 +98,10 @@ def test_all_programs_are_for_one_machine(built: dict[str, str]) -> None:
 
 def files(image: str) -> list[str]:
     """Return the paths of all files of an image."""
-    found = []
-    for _, content in layers(LAYOUT, image):
-        with tarfile.open(fileobj=content, mode="r|") as archive:
-            found += [member.name for member in archive if member.isreg()]
-    return found
+    return [one.name for _, content in layers(LAYOUT, image) for one in members(content) if one.isreg()]
+
+
+def members(content: IO[bytes]) -> Iterator[tarfile.TarInfo]:
+    """Yield what a layer's archive has."""
+    with tarfile.open(fileobj=content, mode="r|") as archive:
+        yield from archive

@@ -1,6 +1,7 @@
 """Publication of images against a local registry: what is signed and attested, and that nothing else passes for it.
 
-`make test-supply` runs it, and CI does not: the first build of cosign takes minutes. Its only server is the registry.
+`make test-supply` runs it, and CI does not: the first build of cosign takes minutes, and so does another build of the
+controller's image. The only server of the others is the registry.
 """
 
 import base64
@@ -368,3 +369,11 @@ def test_an_image_that_is_not_signed_or_not_there_is_not_joined(
     refused = registry.join("images/part")
     assert (refused.returncode, "1.0-arm64 is not signed by this key" in refused.stderr) == (1, True)
     assert "1.0" not in registry.tags("images/part")
+
+
+def test_the_controllers_image_made_again_is_the_same() -> None:
+    """From nothing but the base image: another build of this commit can be compared by its digest."""
+    script = str(ROOT / "sandbox" / "cluster" / "images.sh")
+    done = subprocess.run([script, "again"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}\n", done.stdout)
