@@ -78,7 +78,7 @@ def test_the_controllers_image_does_not_show_when_it_was_made(built: dict[str, s
 
 
 def test_the_controllers_bytecode_goes_by_hashes(built: dict[str, str]) -> None:
-    """All its files have one time: bytecode that goes by times would be stale, and each start would compile the code."""
+    """All its files have one time: bytecode that goes by times would be stale, and each start would compile it."""
     found = 0
     for _, content in layers(LAYOUT, built[CONTROLLER]):
         with tarfile.open(fileobj=content, mode="r|") as archive:
