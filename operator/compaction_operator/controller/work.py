@@ -46,7 +46,7 @@ from compaction_operator.controller.kube.times import Clock, parse_time, rfc3339
 from compaction_operator.controller.permissions import may_use, readers_refusal
 from compaction_operator.controller.pool import Pool
 from compaction_operator.controller.survey import Surveyor
-from compaction_operator.hudi import HudiError, bundle_for, read_table, require_fitting_type, write_options
+from compaction_operator.hudi import HudiError, bundle_and_options, read_table, require_fitting_type
 from compaction_operator.metastore import (
     Generation,
     MetastoreClient,
@@ -157,12 +157,8 @@ class Work:
             require_fitting_type(spec.type, own, partitions=spec.partitions)
             location = spec.table.location or self._hudi_location(spec)
             table = read_table(self._open_storage(spec.warehouse)(location), location)
-            table.require_merge_on_read()
-            if spec.type is CompactionType.LOG_COMPACTION and not own.metadata_table:
-                table.require_unshared_log_files()
-            bundle_for(table, own.bundle)
             given = self._warehouse(spec.warehouse).hudi.options
-            write_options(table, warehouse=given, own=own, partitions=spec.partitions)
+            bundle_and_options(table, spec.type, own, warehouse=given, partitions=spec.partitions)
         except (Refused, HudiError) as refused:
             return Preflight(refused.reason, str(refused))
         except StorageError as error:

@@ -11,7 +11,13 @@ from compaction_operator.hudi.files import Commits, LogSizes, SliceSizes, commit
 from compaction_operator.hudi.instants import Action, Instant, State, Todo, decide, is_own, late, stale
 from compaction_operator.hudi.log_blocks import Block, LogFile
 from compaction_operator.hudi.merging import EVENT_TIME, keeps_deletes, merge_mode_of, merges_partial_records
-from compaction_operator.hudi.options import lock_provider, require_fitting_type, threshold, write_options
+from compaction_operator.hudi.options import (
+    bundle_and_options,
+    lock_provider,
+    require_fitting_type,
+    threshold,
+    write_options,
+)
 from compaction_operator.hudi.plans import Cleaned, FileGroup, Operation, Plan, Written
 from compaction_operator.hudi.properties import BUNDLES, HudiTable, bundle_for, read_table
 
@@ -38,6 +44,7 @@ __all__ = [
     "UnsupportedVersionError",
     "WaitingForInstantError",
     "Written",
+    "bundle_and_options",
     "bundle_for",
     "commits_of",
     "decide",

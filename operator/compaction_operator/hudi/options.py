@@ -9,7 +9,7 @@ from compaction_operator.api.hudi import HudiMode, HudiOptions
 from compaction_operator.api.stores import S3_SCHEMES, scheme_of
 from compaction_operator.hudi.errors import NoLockProviderError, RefusedOptionError
 from compaction_operator.hudi.merging import merge_mode_of
-from compaction_operator.hudi.properties import HudiTable
+from compaction_operator.hudi.properties import HudiTable, bundle_for
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +101,26 @@ INDEXES = {
     "hoodie.metadata.global.record.level.index.enable": "record_index",
 }
 """The indexes of the metadata table, by the option that enables each."""
+
+
+def bundle_and_options(
+    table: HudiTable,
+    type_: CompactionType,
+    own: HudiOptions,
+    *,
+    warehouse: Mapping[str, str],
+    partitions: Sequence[str],
+) -> tuple[str, dict[str, str]]:
+    """Return the bundle for a compaction of a table and its `write_options`; controller and driver check the same.
+
+    Raises HudiError for a table that this type does not compact, that no bundle or not the chosen one serves, and what
+    `write_options` raises.
+    """
+    table.require_merge_on_read()
+    if type_ is CompactionType.LOG_COMPACTION and not own.metadata_table:
+        table.require_unshared_log_files()
+    bundle = bundle_for(table, own.bundle)
+    return bundle, write_options(table, warehouse=warehouse, own=own, partitions=partitions)
 
 
 def write_options(

@@ -21,7 +21,7 @@ from compaction_operator.hudi import (
     HudiTable,
     RefusedOptionError,
     UnsupportedVersionError,
-    bundle_for,
+    bundle_and_options,
     keeps_deletes,
     lies_in,
     lock_provider,
@@ -30,7 +30,6 @@ from compaction_operator.hudi import (
     read_table,
     require_fitting_type,
     threshold,
-    write_options,
 )
 from compaction_operator.hudi.jvm import HudiClient
 from compaction_operator.storage import StorageError, normal, open_storage
@@ -64,17 +63,13 @@ def prepare(request: JobRequest, location: str) -> HudiJob:
     if request.type is CompactionType.CLEAN and request.cleaner_held:
         raise JobError(Reason.SUSPENDED, "the operator's cleanup.suspend is set: Hudi's cleaner does not run")
     require_fitting_type(request.type, request.hudi, partitions=request.partitions)
-    table = _read_table(location)
-    table.require_merge_on_read()
     if request.hudi.metadata_table:
         _require_at_once(request)
-    elif request.type is CompactionType.LOG_COMPACTION:
-        table.require_unshared_log_files()
-    bundle = bundle_for(table, request.hudi.bundle)
-    given = request.warehouse.hudi.options
-    return HudiJob(
-        table, bundle, write_options(table, warehouse=given, own=request.hudi, partitions=request.partitions)
+    table, given = _read_table(location), request.warehouse.hudi.options
+    bundle, options = bundle_and_options(
+        table, request.type, request.hudi, warehouse=given, partitions=request.partitions
     )
+    return HudiJob(table, bundle, options)
 
 
 def _read_table(location: str) -> HudiTable:

@@ -78,7 +78,7 @@ COMMON: Mapping[str, str] = {
     "metadata.HoodieTableMetadataWriter": "close/0 update/2",
     "storage.HoodieStorage": "deleteFile/1 exists/1 getPathInfo/1 listDirectEntries/1 listFiles/1 open/1",
     "storage.StoragePath": "getName/0 new/1 new/2",
-    "storage.StoragePathInfo": "getLength/0 getModificationTime/0 getPath/0 isDirectory/0",
+    "storage.StoragePathInfo": "getLength/0 getModificationTime/0 getPath/0",
     "table.HoodieSparkTable": "create/2",
     "table.HoodieTable": "getActiveTimeline/0 getMetaClient/0 getMetadataWriter/1 getSliceView/0 rollback/5 "
     "shouldTrackSuccessRecords/0",

@@ -86,9 +86,7 @@ class Timeline(JavaTable):
         heartbeats = self._hudi.common.table.HoodieTableMetaClient.getHeartbeatFolderPath(self._base)
         for one in (path(f"{heartbeats}/{instant.time}"), path(meta.getMarkerFolderPath(instant.time))):
             if storage.exists(one):
-                # NB: on S3 a folder that was changed long ago says that it was changed just now.
-                info = storage.getPathInfo(one)
-                yield from () if info.isDirectory() else (info,)
+                # NB: of a folder's files only: on S3 each folder says that it was changed just now.
                 yield from items(storage.listFiles(one))
 
     def _instants(self, meta: Any) -> tuple[Instant, ...]:
