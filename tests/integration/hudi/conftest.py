@@ -40,14 +40,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("hudi", [only.args[0]] if only else VERSIONS, indirect=True, scope="package")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder, and put those of one version together: no JVM is started twice."""
-    places = [place for place, item in enumerate(items) if "tests/integration/hudi/" in item.path.as_posix()]
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Mark the tests of this folder, and put those of one version together at last: no JVM is started twice."""
+    for item in filter(_is_ours, items):
+        item.add_marker(pytest.mark.hudi)
+    # NB: `-m hudi` selects meanwhile.
+    yield
+    places = [place for place, item in enumerate(items) if _is_ours(item)]
     ours = sorted((items[place] for place in places), key=_version)
     for place, item in zip(places, ours, strict=True):
-        item.add_marker(pytest.mark.hudi)
         items[place] = item
+
+
+def _is_ours(item: pytest.Item) -> bool:
+    return "tests/integration/hudi/" in item.path.as_posix()
 
 
 def _version(item: pytest.Item) -> str:
