@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from sandbox.harness.wait import wait_until
-from sandbox.hudi.session import SETTINGS, bundles
+from sandbox.hudi.session import FEW_DEFAULTS, SETTINGS, bundles
 from sandbox.hudi.zookeeper import LOCK_KEY, ZooKeeper
 from sandbox.plane import Plane
 from sandbox.plane.install import LOOPBACK
@@ -45,7 +45,7 @@ FAST = {
     key: value
     for key, value in SETTINGS.items()
     if ".sql.codegen." in key or key.endswith((".parallelism", ".partitions", ".extraJavaOptions"))
-}
+} | FEW_DEFAULTS
 """Settings of the drivers' Spark. NB: writer and drivers need one time zone."""
 FIRST_WRITES_SECONDS = 400.0
 LAST_READS_SECONDS = 300.0
