@@ -34,11 +34,17 @@ class FileGroups(JavaTable):
     def partial_file(self) -> str | None:
         """Return the name of a log file of a newest slice that has records of changed columns only, None without one.
 
-        It reads the headers of all log files there.
+        It reads the headers of all log files there. NB: what a pending compaction has in its plan lies in the slice
+        below the newest one, so it takes them together, as readers do.
         """
-        table = self._table()
-        slices = self._slices(table.getSliceView(), table.getMetaClient())
-        files = self._logs.read(place for places in slices.values() for place in places)
+        table, now = self._table(), str(self._client.createNewInstantTime(False))
+        view = table.getSliceView()
+        files = self._logs.read(
+            place
+            for partition in self._partitions(table.getMetaClient())
+            for java_slice in streamed(self._jvm, view.getLatestMergedFileSlicesBeforeOrOn(partition, now))
+            for place in self._log_files(partition, java_slice)
+        )
         return min((file.name for file in files.values() if file.partial), default=None)
 
     def _slices(self, view: Any, meta: Any) -> dict[tuple[str, str], list[Place]]:
