@@ -26,7 +26,7 @@ def write(hudi: HudiSession, tmp_path: Path) -> Write:
     """Write a table of the bundle's newest version, and return it with the model's rows."""
 
     def written(commits: Iterable[Commit]) -> tuple[MatrixTable, list[Row]]:
-        table = MatrixTable(tmp_path / "table", NEWEST[hudi.version], Ordering.EVENT_TIME)
+        table = MatrixTable(tmp_path / "table", NEWEST[hudi.version], Ordering.EVENT_TIME, listed=False)
         table.write(hudi.spark, commits)
         return table, Model(Ordering.EVENT_TIME, commits).rows()
 

@@ -1,5 +1,6 @@
 """What the reader without a JVM shows, beside the matrix (`tests/soak/hudi_matrix`)."""
 
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
@@ -23,9 +24,9 @@ def test_deletes_by_operation_and_by_flag_are_not_merged_into_one_block(
 ) -> None:
     """The reader refuses a block of both, which Hudi's own log compaction makes."""
     rows = Model(Ordering.EVENT_TIME, FIRST).rows()
-    table = MatrixTable(tmp_path / "table", "9", Ordering.EVENT_TIME)
+    table = MatrixTable(tmp_path / "table", "9", Ordering.EVENT_TIME, listed=False)
     table.write(hudi.spark, FIRST)
-    twin = MatrixTable(tmp_path / "twin", "9", Ordering.EVENT_TIME)
+    twin = replace(table, location=tmp_path / "twin")
     copytree(table.location, twin.location)
     jobs.done(table, LOG_COMPACTION, options=TWO)  # type: ignore[arg-type]
     kinds = [block.kind for block in merged_blocks(hudi, table.location)]

@@ -26,7 +26,7 @@ class MatrixTable:
     """A merge-on-read table of a version and an ordering, with or without delete flags.
 
     `named`: its writer names the payload class of the merge mode, as writers before version 9 do by themselves, and an
-    ordering field, which must not matter by commit time.
+    ordering field, which must not matter by commit time. `listed`: its writers make a metadata table.
     """
 
     location: Path
@@ -34,6 +34,7 @@ class MatrixTable:
     ordering: Ordering
     has_flags: bool = True
     named: bool = False
+    listed: bool = True
 
     @property
     def uri(self) -> str:
@@ -94,7 +95,7 @@ class MatrixTable:
     @property
     def metadata_table(self) -> str:
         """Whether writers make a metadata table. NB: in version 6 the operator then refuses log compactions."""
-        return str(self.version != "6").lower()
+        return str(self.listed and self.version != "6").lower()
 
     @property
     def options(self) -> dict[str, str]:
