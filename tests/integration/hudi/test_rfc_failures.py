@@ -1,4 +1,7 @@
-"""RFC-48, scenario 2 and "rollback logic": log compactions and writers that died, and what is rolled back later."""
+"""RFC-48, scenario 2 and "rollback logic": log compactions and writers that died, and what is rolled back later.
+
+NB: by commit time, as then a block that stays, goes or moves shows in the rows. A rollback itself merges none.
+"""
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -6,7 +9,7 @@ from sandbox.hudi.look import actions, log_blocks, merged_blocks, timeline
 from sandbox.hudi.session import HudiSession
 from sandbox.hudi.table import Ordering
 
-from tests.integration.hudi.conftest import BOTH_ORDERINGS, MakeOtherClient, MakeTable
+from tests.integration.hudi.conftest import MakeOtherClient, MakeTable
 from tests.integration.hudi.dying import log_compaction_dies, writer_dies
 from tests.integration.hudi.other_client import COMPACTION, LOG_COMPACTION, SHARED, OtherClient
 
@@ -22,12 +25,11 @@ def roll_back(client: OtherClient, instant: str) -> None:
 
 
 @pytest.mark.metadata_table
-@BOTH_ORDERINGS
 def test_a_dead_log_compaction_is_rolled_back_and_planned_again(
-    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient
 ) -> None:
     """Unlike in the RFC, the rollback is no block: it deletes the log file of the dead one."""
-    table = make_table(ordering, options=SHARED)
+    table = make_table(Ordering.COMMIT_TIME, options=SHARED)
     client = other_client(table, OPTIONS | SHARED)
     dead = log_compaction_dies(client)
     assert [block.instant for block in merged_blocks(hudi, table.location)] == [dead]
@@ -49,13 +51,12 @@ def test_a_dead_log_compaction_is_rolled_back_and_planned_again(
 
 
 @pytest.mark.only("1.0.2")
-@BOTH_ORDERINGS
 @pytest.mark.parametrize("later", [False, True], ids=["next", "later"])
 def test_in_a_table_of_version_6_the_rollback_of_a_dead_log_compaction_is_a_block(
-    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering, later: bool
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, later: bool
 ) -> None:
     """It comes right after the dead one's block, or later, above another writer's."""
-    table = make_table(ordering, version="6", options=SHARED)
+    table = make_table(Ordering.COMMIT_TIME, version="6", options=SHARED)
     originals = [block.instant for block in log_blocks(hudi, table.location)]
     client = other_client(table, OPTIONS | SHARED)
     dead = log_compaction_dies(client)
@@ -78,11 +79,10 @@ def test_in_a_table_of_version_6_the_rollback_of_a_dead_log_compaction_is_a_bloc
 
 
 @pytest.mark.metadata_table
-@BOTH_ORDERINGS
 def test_a_dead_writers_block_below_another_writers_is_never_read_and_rolled_back_later(
-    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient
 ) -> None:
-    table = make_table(ordering, options=SHARED)
+    table = make_table(Ordering.COMMIT_TIME, options=SHARED)
     dead = writer_dies(table, range(70), 90)
     table.upsert(range(55, 75), 35)
     table.check("with a dead writer's block below")
@@ -100,11 +100,10 @@ def test_a_dead_writers_block_below_another_writers_is_never_read_and_rolled_bac
 
 
 @pytest.mark.only("1.0.2")
-@BOTH_ORDERINGS
 def test_in_a_table_of_version_6_a_dead_writers_block_is_rolled_back_by_a_block_that_comes_later(
-    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient, ordering: Ordering
+    hudi: HudiSession, make_table: MakeTable, other_client: MakeOtherClient
 ) -> None:
-    table = make_table(ordering, version="6", options=SHARED)
+    table = make_table(Ordering.COMMIT_TIME, version="6", options=SHARED)
     dead = writer_dies(table, range(70), 90)
     table.upsert(range(55, 75), 35)
     client = other_client(table, OPTIONS | SHARED | BY_LISTING)
