@@ -1,6 +1,8 @@
 """The API server's errors as ours, and a job manifest that is there already."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,6 +43,30 @@ def test_errors(status: int, reason: str, expected: type[KubeError]) -> None:
     with pytest.raises(expected, match="because") as raised:
         _call(refuse)
     assert type(raised.value) is expected
+
+
+class Cutting(BaseHTTPRequestHandler):
+    """An API server that ends in the middle of its answer."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "100")
+        self.end_headers()
+        self.wfile.write(b'{"items": [')
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_an_answer_that_is_cut_is_an_error_of_the_api_server() -> None:
+    """The controller tries again; another error would end what it does."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Cutting) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        settings = client.Configuration(host=f"http://127.0.0.1:{server.server_port}")
+        settings.retries = False
+        with pytest.raises(KubeError, match="not reachable"):
+            Kube(client.ApiClient(settings)).list_pods("n", "j")
+        server.shutdown()
 
 
 def test_every_call_has_a_timeout() -> None:

@@ -299,9 +299,13 @@ def in_pages(ask: Callable[..., Raw], *arguments: str) -> list[Raw]:
 
 def raw_answer(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:
     """Return the object that a method of the package answers, as it came. Raises KubeError."""
-    response = _call(method, *args, _preload_content=False, **options)
-    found: Raw = json.loads(response.data)
-    return found
+
+    def ask(**asked: Any) -> Raw:
+        found: Raw = json.loads(method(*args, _preload_content=False, **asked).data)
+        return found
+
+    answer: Raw = _call(ask, **options)
+    return answer
 
 
 def _call(method: Callable[..., Any], *args: Any, timeout: tuple[float, float] = TIMEOUT, **options: Any) -> Any:
@@ -309,7 +313,7 @@ def _call(method: Callable[..., Any], *args: Any, timeout: tuple[float, float] =
         return method(*args, _request_timeout=timeout, **options)
     except ApiException as error:
         raise _translated(error) from error
-    except HTTPError as error:
+    except (HTTPError, json.JSONDecodeError) as error:  # NB: also one that is cut in the middle of its answer
         raise KubeError(f"API server not reachable: {error}") from error
 
 
