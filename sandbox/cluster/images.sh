@@ -55,7 +55,7 @@ build_base() {
     --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*' bookworm "$tar"
   container=$("${BUILDAH[@]}" from ${ARCH:+--arch "$ARCH"} scratch)
   "${BUILDAH[@]}" add -q "$container" "$tar" /
-  # NB: of which state of Debian's archives the images are. With another label, no layer above it comes from the cache.
+  # NB: it names the state of Debian's archives. With another label, no layer above it comes from the cache.
   "${BUILDAH[@]}" config --label "dev.compaction.debian=$(sed 's/^Date: //' "$dates" | paste -sd '|')" "$container"
   "${BUILDAH[@]}" config ${ARCH:+--arch "$ARCH"} --cmd bash --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container"
   "${BUILDAH[@]}" commit -q --rm --timestamp "$EPOCH" "$container" "$BASE_IMAGE"

@@ -101,7 +101,7 @@ class StormTable:
     def is_seen_without_a_jvm(self) -> bool:
         """Return whether the reader without a JVM sees all writes.
 
-        NB: in version 6 it misses those that came after the plan of a compaction that is pending, whoever made it.
+        NB: in version 6 it misses those that came after the plan of a pending compaction, of any client.
         """
         pending = {service.action for service in pending_services(self.location)}
         return self.kind.version > OLD_VERSION or "compaction" not in pending
