@@ -27,11 +27,10 @@ RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 SECRET = {"secretKeyRef": {"name": "s", "key": "k"}}
 
 
-def example() -> dict[str, Any]:
-    """Return the values of the page's example."""
-    (text,) = re.findall(r"^```yaml\n(profiles:\n.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    found: dict[str, Any] = yaml.safe_load(text)
-    return found
+def examples() -> dict[str, Any]:
+    """Return the profiles of all of the page's examples, as values."""
+    texts = re.findall(r"^```yaml\n(profiles:\n.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    return {"profiles": [profile for text in texts for profile in yaml.safe_load(text)["profiles"]]}
 
 
 def request_of(profile: SparkProfile) -> JobRequest:
@@ -39,8 +38,8 @@ def request_of(profile: SparkProfile) -> JobRequest:
 
 
 def profiles() -> list[SparkProfile]:
-    """Return those of the page's example, and one with everything."""
-    config = configuration(rendered({**values(TENANT), **example()}))
+    """Return those of the page's examples, and one with everything."""
+    config = configuration(rendered({**values(TENANT), **examples()}))
     return [*config.profiles, SparkProfile(name="everything", image="none", **EVERYTHING)]
 
 
@@ -68,7 +67,7 @@ def restricted(installed: Cluster) -> Cluster:
     """The namespace lets in only pods of the restricted standard."""
     require_classes(installed)
     installed.plane.kubectl("label", "namespace", TENANT, RESTRICTED, "--overwrite")
-    for profile in example()["profiles"]:
+    for profile in examples()["profiles"]:
         name = profile.get("priorityClassName")
         if name and not installed.plane.kubectl("get", "priorityclass", name, "--ignore-not-found", "-o", "name"):
             installed.plane.kubectl("create", "priorityclass", name, "--value=-10")
