@@ -122,7 +122,10 @@ build_one() { # NAME IMAGE
   "${BUILDAH[@]}" push -q "$2" "oci:$LAYOUT:$2"
 }
 
-has_base() { [ -z "${FRESH:-}" ] && "${BUILDAH[@]}" inspect --type image "$BASE_IMAGE" > /dev/null 2>&1; }
+has_base() {
+  local label='{{ index .OCIv1.Config.Labels "dev.compaction.debian" }}'
+  [ -z "${FRESH:-}" ] && [ -n "$("${BUILDAH[@]}" inspect --type image --format "$label" "$BASE_IMAGE" 2> /dev/null)" ]
+}
 
 # NB: an image counts as made once it is in the layout, which is written last.
 is_built() { [ -z "${FRESH:-}" ] && grep -qsF "\"$1\"" "$LAYOUT/index.json"; }
@@ -170,8 +173,9 @@ outdated() { # NAME...
   build "$@"
   for name in "$@"; do
     # NB: in a process of its own, whose end removes the container.
-    found+=$(run "$(image_name "$name")" 'apt-get -qq update && apt-get -qq -s dist-upgrade' root | sed -n "s/^Inst/$name:/p")
+    found+=$(run "$(image_name "$name")" 'apt-get -qq update --error-on=any && apt-get -qq -s dist-upgrade' root | sed -n "s/^Inst/$name:/p")$'\n'
   done
+  found=$(sed '/^$/d' <<< "$found")
   [ -z "$found" ] || { echo "$found" && return 1; }
 }
 

@@ -166,6 +166,7 @@ start_kubelet() {
 	volumePluginDir: $STATE/kubelet/volume-plugins
 	evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}
 	imageGCHighThresholdPercent: 100
+	nodeStatusMaxImages: -1
 	imageMinimumGCAge: 87600h
 	enforceNodeAllocatable: []
 	failSwapOn: false

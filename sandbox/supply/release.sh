@@ -44,7 +44,7 @@ publish_all() {
   local short
   sandbox/supply/sbom.sh > /dev/null
   "$CLUSTER/images.sh" outdated "${!NAMES[@]}" ||
-    fail "Debian has newer packages than these images; run: sandbox/cluster/images.sh fresh ${!NAMES[*]}"
+    fail "the images have older packages than Debian, or it could not be asked; run: ${ARCH:+ARCH=$ARCH }sandbox/cluster/images.sh fresh ${!NAMES[*]}"
   [ "$(git rev-parse HEAD) $(git status --porcelain)" = "$revision " ] || fail "this clone has changed while the images were built"
   for short in "${!NAMES[@]}"; do
     step "publish ${NAMES[$short]} ${ARCH:-}" publish "${NAMES[$short]}" "$("$CLUSTER/images.sh" name "$short")"

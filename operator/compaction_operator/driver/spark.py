@@ -13,6 +13,7 @@ from compaction_operator.api.request import JobRequest
 from compaction_operator.driver.hadoop import Hadoop, trust
 
 EXECUTOR_CONTAINER = "spark-kubernetes-executor"
+LEAST_EXECUTORS = "spark.dynamicAllocation.minExecutors"
 LABELS = {"app.kubernetes.io/name": "compaction-operator", "app.kubernetes.io/component": "executor"}
 """Labels of executors' pods, by which a NetworkPolicy finds them. NB: not the compaction's: only drivers have that."""
 PYTHON_MIB = 512
@@ -96,10 +97,12 @@ def spark_settings(request: JobRequest, environment: Mapping[str, str], *, execu
     settings |= request.profile.spark_conf
     # The progress bar would overwrite lines of the pod's log.
     settings |= {"spark.ui.showConsoleProgress": "false", "spark.driver.memory": request.spark.driver.memory}
+    # The page has no login, and its links to end jobs would make an attempt fail.
+    settings |= {"spark.ui.killEnabled": "false"}
     settings |= _kerberos_settings(request, settings)
     if executors == 0:
         return settings | {"spark.master": f"local[{request.spark.driver.cores}]"}
-    return settings | _executor_settings(request, environment, executors)
+    return settings | _dynamic_allocation(settings, executors) | _executor_settings(request, environment, executors)
 
 
 def _kerberos_settings(request: JobRequest, settings: Mapping[str, str]) -> dict[str, str]:
@@ -125,6 +128,17 @@ def _python_mib(request: JobRequest) -> int:
     return PYTHON_MIB + request.spark.executors.cores * -(-request.profile.task_memory // 1024**2)
 
 
+def _dynamic_allocation(settings: Mapping[str, str], instances: int) -> dict[str, str]:
+    """Let a profile's dynamic allocation begin with all executors of the compaction, and never have more.
+
+    NB: Spark does not start with a minimum above the maximum.
+    """
+    least = settings.get(LEAST_EXECUTORS, "0")
+    capped = {LEAST_EXECUTORS: str(instances)} if least.isdigit() and int(least) > instances else {}
+    names = ("spark.dynamicAllocation.initialExecutors", "spark.dynamicAllocation.maxExecutors")
+    return dict.fromkeys(names, str(instances)) | capped
+
+
 def _executor_settings(request: JobRequest, environment: Mapping[str, str], instances: int) -> dict[str, str]:
     executors = request.spark.executors
     template = Path(tempfile.mkdtemp(prefix="executor-")) / "template.yaml"
@@ -135,7 +149,6 @@ def _executor_settings(request: JobRequest, environment: Mapping[str, str], inst
         "spark.driver.host": environment["POD_IP"],
         "spark.driver.bindAddress": environment["POD_IP"],
         "spark.executor.instances": str(instances),
-        "spark.dynamicAllocation.maxExecutors": str(instances),
         "spark.executor.cores": str(executors.cores),
         "spark.executor.memory": executors.memory,
         "spark.kubernetes.namespace": request.namespace,

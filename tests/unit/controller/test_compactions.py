@@ -465,20 +465,24 @@ def test_ending_goes_on_after_a_restart() -> None:
     assert step(unborn, CompactionObservation()).action is CompactionAction.LOOK_AT_END
 
 
-def test_a_compaction_that_settles_says_what_outage_it_waits_for() -> None:
-    """Its cleanup cannot determine what was published while the metastore is away; a user looks at the compaction."""
+@pytest.mark.parametrize(
+    ("held", "reason"),
+    [("MetastoreUnavailable", "MetastoreUnavailable"), ("StorageError", "StorageUnavailable")],
+)
+def test_a_compaction_that_settles_says_what_outage_it_waits_for(held: str, reason: str) -> None:
+    """Its cleanup cannot determine what was published meanwhile; a user looks at the compaction."""
     away = Condition(
         type="Succeeded",
         status=ConditionStatus.UNKNOWN,
-        reason="MetastoreUnavailable",
+        reason=held,
         message="refused",
         last_transition_time=rfc3339(NOON),
     )
-    held = journal(None)
-    status = held.status.model_copy(update={"conditions": (away,)})
-    observed = CompactionObservation(job=None, end=end(cleanups=[replace(held, status=status)]))
+    pending = journal(None)
+    status = pending.status.model_copy(update={"conditions": (away,)})
+    observed = CompactionObservation(job=None, end=end(cleanups=[replace(pending, status=status)]))
     decision = step(ENDING, observed)
-    assert succeeded(decision) == ("Unknown", "MetastoreUnavailable", "Waiting")
+    assert succeeded(decision) == ("Unknown", reason, "Waiting")
     condition = find_condition(decision.status.conditions, "Succeeded")
     assert condition is not None
     assert condition.message == "attempt 1 has ended; nightly-1-0 determines what it published: refused"

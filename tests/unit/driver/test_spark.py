@@ -84,10 +84,21 @@ def test_sparks_page_is_off_until_a_profile_asks_for_it() -> None:
 
 
 def test_executors_that_come_and_go_are_never_more_than_the_compaction_may_have() -> None:
-    """Spark's own default of the maximum has no end."""
-    profile = SparkProfile(name="x", image="i", spark_conf={"spark.dynamicAllocation.maxExecutors": "99"})
-    settings = spark_settings(REQUEST.model_copy(update={"profile": profile}), POD, executors=3)
-    assert settings["spark.dynamicAllocation.maxExecutors"] == settings["spark.executor.instances"] == "3"
+    """Spark's own default of the maximum has no end, and Spark does not start with a minimum above the maximum."""
+    names = ("min", "initial", "max")
+    for least, expected in (("1", "1"), ("99", "3")):
+        own = {f"spark.dynamicAllocation.{name}Executors": "99" for name in names}
+        own["spark.dynamicAllocation.minExecutors"] = least
+        profile = SparkProfile(name="x", image="i", spark_conf=own)
+        settings = spark_settings(REQUEST.model_copy(update={"profile": profile}), POD, executors=3)
+        assert [settings[f"spark.dynamicAllocation.{name}Executors"] for name in names] == [expected, "3", "3"]
+        assert settings["spark.executor.instances"] == "3"
+
+
+def test_nothing_can_be_ended_from_sparks_page() -> None:
+    asked = SparkProfile(name="x", image="i", spark_conf={"spark.ui.killEnabled": "true"})
+    settings = spark_settings(REQUEST.model_copy(update={"profile": asked}), POD, executors=0)
+    assert settings["spark.ui.killEnabled"] == "false"
 
 
 def test_executor_pods_obey_the_restricted_profile_and_share_the_warehouse() -> None:

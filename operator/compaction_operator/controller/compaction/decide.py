@@ -36,6 +36,7 @@ from compaction_operator.api.request import (
     DriverResult,
     Reason,
 )
+from compaction_operator.cleanup.settle import STORAGE_ERROR
 from compaction_operator.controller.answers import Automatic, Preflight, Trouble
 from compaction_operator.controller.kube.draft import Draft
 from compaction_operator.controller.kube.driver_pod import DriverEnd, PodTrouble
@@ -53,6 +54,10 @@ METASTORE_RETRY = 3.0
 JOB_CHECK = 30.0
 STARTING_CHECK = 5.0
 SETTLING_CHECK = 5.0
+_OUTAGES: dict[str, Reason] = {reason: reason for reason in UNAVAILABLE_REASONS} | {
+    STORAGE_ERROR: Reason.STORAGE_UNAVAILABLE
+}
+"""The reasons of a cleanup that an outage holds up, with those of its compaction."""
 STARTING_LIMIT = 300.0
 """Seconds after which a pod that is only starting is reported: its secret or its volume may be missing."""
 EXECUTORS_WAITING = "ExecutorsWaiting"
@@ -248,9 +253,10 @@ class _CompactionStep(Draft[TableCompactionStatus]):
         """Wait until a cleanup has determined what the attempt published, and show the outage that it waits for."""
         message = f"attempt {self.status.attempt} has ended; {cleanup.meta.name} determines what it published"
         held = find_condition(cleanup.status.conditions, SUCCEEDED)
-        if held is not None and held.reason in UNAVAILABLE_REASONS:
+        reason = None if held is None else _OUTAGES.get(held.reason)
+        if held is not None and reason is not None:
             message = f"{message}: {held.message}"
-            return self._wait(Phase.WAITING, held.reason, message, requeue_after=SETTLING_CHECK)
+            return self._wait(Phase.WAITING, reason, message, requeue_after=SETTLING_CHECK)
         return self._wait(Phase.RUNNING, "Settling", message, requeue_after=SETTLING_CHECK)
 
     def _preflight(self) -> CompactionDecision:

@@ -206,7 +206,7 @@ class Kube:
 
         What the service itself says to a bad request has the form of the API server's errors, or is quoted.
         """
-        answer = _call(
+        ask = partial(
             self._api.call_api,
             "/api/v1/namespaces/{namespace}/services/{service}/proxy" + path,
             "GET",
@@ -216,7 +216,7 @@ class Kube:
             _return_http_data_only=True,
             _preload_content=False,
         )
-        body: bytes = answer.data
+        body: bytes = _call(lambda **options: ask(**options).data)
         return body
 
 
@@ -301,7 +301,11 @@ def raw_answer(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:
     """Return the object that a method of the package answers, as it came. Raises KubeError."""
 
     def ask(**asked: Any) -> Raw:
-        found: Raw = json.loads(method(*args, _preload_content=False, **asked).data)
+        body = method(*args, _preload_content=False, **asked).data
+        try:
+            found: Raw = json.loads(body)
+        except ValueError as error:
+            raise KubeError(f"the API server's answer is not JSON: {error}") from error
         return found
 
     answer: Raw = _call(ask, **options)
@@ -313,7 +317,7 @@ def _call(method: Callable[..., Any], *args: Any, timeout: tuple[float, float] =
         return method(*args, _request_timeout=timeout, **options)
     except ApiException as error:
         raise _translated(error) from error
-    except (HTTPError, json.JSONDecodeError) as error:  # NB: also one that is cut in the middle of its answer
+    except HTTPError as error:  # NB: also one that is cut in the middle of its answer
         raise KubeError(f"API server not reachable: {error}") from error
 
 

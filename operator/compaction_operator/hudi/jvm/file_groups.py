@@ -35,16 +35,19 @@ class FileGroups(JavaTable):
         """Return the name of a log file of a newest slice that has records of changed columns only, None without one.
 
         It reads the headers of all log files there. NB: what a pending compaction has in its plan lies in the slice
-        below the newest one, so it takes them together, as readers do.
+        below the newest one, so it also takes both together, as readers do. Of a writer whose clock is ahead, only the
+        newest slice is seen.
         """
         table, now = self._table(), str(self._client.createNewInstantTime(False))
-        view = table.getSliceView()
-        files = self._logs.read(
+        view, meta = table.getSliceView(), table.getMetaClient()
+        newest = (place for places in self._slices(view, meta).values() for place in places)
+        merged = (
             place
-            for partition in self._partitions(table.getMetaClient())
+            for partition in self._partitions(meta)
             for java_slice in streamed(self._jvm, view.getLatestMergedFileSlicesBeforeOrOn(partition, now))
             for place in self._log_files(partition, java_slice)
         )
+        files = self._logs.read(dict.fromkeys((*newest, *merged)))
         return min((file.name for file in files.values() if file.partial), default=None)
 
     def _slices(self, view: Any, meta: Any) -> dict[tuple[str, str], list[Place]]:
