@@ -1,4 +1,4 @@
-"""Kubernetes or the metastore fails in mid-run: what a user reads meanwhile, and that all ends with the right rows.
+"""Kubernetes or the metastore fails during a run: what a user reads meanwhile, and that all ends with the right rows.
 
 `make fault-test` runs it, and CI does not: it takes minutes, and it stops what other tests need. Beside it
 test_faults.py kills what may die at once.

@@ -110,7 +110,7 @@ def node(on_s3: Scene) -> Iterator[str]:
 
 
 def test_a_secret_is_shown_nowhere(on_s3: Scene, node: str) -> None:
-    """Neither on Spark's page or in its event log, which a profile turns on, nor by resources, pods and their logs.
+    """Not on Spark's page, not in its event log, and not in resources, pods or their logs.
 
     The driver is in the middle of its work for as long as there is no node for its executor.
     """

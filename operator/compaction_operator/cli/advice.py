@@ -57,8 +57,8 @@ COMPACTION: Mapping[str, str] = {
     "Superseded": _AGAIN,
     "WaitingForLease": f"{NOTHING}: another driver has the table's lease; that of a killed driver ends in a minute",
     "WaitingForLock": "nothing, or more hoodie.write.lock.client.num_retries; check that the lock provider answers",
-    "WaitingForInstant": "nothing, or end the writer of the message if it hangs; a cleaner rolls back the delta commit "
-    "of one that died (type Clean); set allInstants if the client that made the plan is gone for good",
+    "WaitingForInstant": "nothing, or end the writer of the message if it hangs; if it has died, a cleaner rolls its "
+    "delta commit back (type Clean); set allInstants if the client that made the plan is gone for good",
     "NoLockProvider": "name the lock provider in the warehouse's hudi.options, or set singleWriter where it is true",
     "RefusedOption": "remove the option that the message names",
     "AutoCompactionOn": "set NO_AUTO_COMPACTION on the table, or accept the risk with allowAutoCompaction",

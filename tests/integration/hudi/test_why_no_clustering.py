@@ -45,7 +45,7 @@ def test_an_update_after_hudis_own_clustering_is_lost(run: Run) -> None:
 
 
 @pytest.mark.only("1.2.0")
-def test_without_the_clustering_it_is_not(run: Run) -> None:
+def test_without_the_clustering_no_update_is_lost(run: Run) -> None:
     assert run([one for one in documented() if "run_clustering" not in one]) == NEW
 
 

@@ -46,7 +46,7 @@ def test_errors(status: int, reason: str, expected: type[KubeError]) -> None:
 
 
 class Cutting(BaseHTTPRequestHandler):
-    """An API server that ends in the middle of its answer."""
+    """An API server that stops in the middle of an answer."""
 
     def do_GET(self) -> None:
         self.send_response(200)
