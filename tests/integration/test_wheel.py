@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from sandbox.supply.compiled import normal
 from sandbox.supply.licences import refused
 
 ROOT = Path(__file__).parents[2]
+HERE = shlex.quote(str(ROOT))
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "operator", "sandbox/env.sh", "sandbox/supply")
 VALIDATE = """
 import sys
@@ -45,8 +47,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def document(wheel: Path) -> dict[str, Any]:
     """The list of the wheel's contents, as `make sbom` writes it."""
-    tools = run(f"{ROOT}/sandbox/supply/tools.sh")
-    wheels = run(f". {ROOT}/sandbox/env.sh && wheels_folder")
+    tools = run(f"{HERE}/sandbox/supply/tools.sh")
+    wheels = run(f". {HERE}/sandbox/env.sh && wheels_folder")
     output = wheel.parent.with_suffix(".json")
     files = [tools, f"{wheels}/requirements.txt", wheels, str(wheel), str(output)]
     subprocess.run([sys.executable, "-m", "sandbox.supply.wheel_sbom", *files], cwd=ROOT, check=True)
@@ -66,7 +68,7 @@ def test_another_copy_of_the_sources_gives_the_same_bytes(wheel: Path, tmp_path:
     for path in copy.rglob("*"):
         path.chmod(path.stat().st_mode & 0o700)
         os.utime(path, (0, 1_000_000_000))
-    git = run(f"git -C {ROOT} rev-parse --absolute-git-dir")
+    git = run(f"git -C {HERE} rev-parse --absolute-git-dir")
     again = build(copy, tmp_path / "wheel", 0o077, GIT_DIR=git)
     assert again.name == wheel.name
     assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(wheel.read_bytes()).digest()
