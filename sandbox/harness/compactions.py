@@ -15,6 +15,8 @@ from sandbox.harness.wait import wait_until
 SMALL_SPARK = {"driver": {"cores": 1, "memory": "512m"}}
 ONE_EXECUTOR = {**SMALL_SPARK, "executors": {"instances": 1, "cores": 1, "memory": "512m"}}
 """It lets Spark do even the smallest work, which a driver otherwise does itself."""
+EXECUTORS = "spark-role=executor"
+"""The label of the pods of all executors."""
 
 
 class UnexpectedEndError(AssertionError):
@@ -84,7 +86,7 @@ class Compactions:
         wait_until(self._executors, timeout=timeout, what="an executor pod")
 
     def _executors(self) -> bool:
-        pods = self._cluster.get_all("pod", namespace=self.namespace, selector="spark-role=executor")
+        pods = self._cluster.get_all("pod", namespace=self.namespace, selector=EXECUTORS)
         return any(pod["status"].get("phase") == "Running" for pod in pods)
 
     def wait_succeeded(self, name: str, *, timeout: float = 360.0) -> TableCompactionStatus:

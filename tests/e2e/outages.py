@@ -15,7 +15,7 @@ import pytest
 from sandbox.cluster.running import HERE, running_sandbox
 from sandbox.harness import expected, namespaces
 from sandbox.harness.cluster import CommandError
-from sandbox.harness.compactions import ONE_EXECUTOR, SMALL_SPARK
+from sandbox.harness.compactions import EXECUTORS, ONE_EXECUTOR, SMALL_SPARK
 from sandbox.harness.stage import Stage, Warehouse
 from sandbox.harness.tables import TABLE_TXN_001, HiveTable, fourth_write
 from sandbox.harness.wait import wait_until
@@ -30,7 +30,6 @@ from tests.e2e.minor import MOST, SOON, Minor
 from tests.e2e.scene import CRAMPED, NO_IMAGE, UNPULLABLE, MetastorePod, Scene, install, scene_of, succeeded
 
 NODE = "sandbox-node"
-EXECUTORS = "spark-role=executor"
 DOOMED = "doomed"
 OUTAGE = 180.0
 """Seconds for which the metastore is away."""

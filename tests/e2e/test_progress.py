@@ -1,6 +1,6 @@
 """How far a compaction is, as its user sees it: while it runs, and after its end."""
 
-from sandbox.harness.compactions import ONE_EXECUTOR
+from sandbox.harness.compactions import EXECUTORS, ONE_EXECUTOR
 from sandbox.harness.tables import TABLE_TXN_001, fourth_write
 from sandbox.harness.wait import wait_until
 
@@ -46,7 +46,7 @@ def test_an_idle_executor_goes_while_the_driver_waits(scene: Scene) -> None:
     scene.compactions.wait_executor()
     minor.wait_in_the_middle()
     wait_until(
-        lambda: not scene.cluster.get_all("pods", namespace=scene.namespace, selector="spark-role=executor"),
+        lambda: not scene.cluster.get_all("pods", namespace=scene.namespace, selector=EXECUTORS),
         timeout=60,
         what="the idle executor to go",
     )

@@ -206,7 +206,7 @@ class Kube:
 
         What the service itself says to a bad request has the form of the API server's errors, or is quoted.
         """
-        ask = partial(
+        return _body(
             self._api.call_api,
             "/api/v1/namespaces/{namespace}/services/{service}/proxy" + path,
             "GET",
@@ -214,10 +214,7 @@ class Kube:
             query_params=list(query.items()),
             auth_settings=["BearerToken"],
             _return_http_data_only=True,
-            _preload_content=False,
         )
-        body: bytes = _call(lambda **options: ask(**options).data)
-        return body
 
 
 def connect(*, permit: Permit = always, context: str | None = None) -> Kube:
@@ -299,17 +296,18 @@ def in_pages(ask: Callable[..., Raw], *arguments: str) -> list[Raw]:
 
 def raw_answer(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:
     """Return the object that a method of the package answers, as it came. Raises KubeError."""
+    body = _body(method, *args, **options)
+    try:
+        found: Raw = json.loads(body)
+    except ValueError as error:
+        raise KubeError(f"the API server's answer is not JSON: {error}") from error
+    return found
 
-    def ask(**asked: Any) -> Raw:
-        body = method(*args, _preload_content=False, **asked).data
-        try:
-            found: Raw = json.loads(body)
-        except ValueError as error:
-            raise KubeError(f"the API server's answer is not JSON: {error}") from error
-        return found
 
-    answer: Raw = _call(ask, **options)
-    return answer
+def _body(method: Callable[..., Any], *args: Any, **options: Any) -> bytes:
+    """Return the body of an answer. NB: it is read within the call, as it can be cut in its middle."""
+    body: bytes = _call(lambda **asked: method(*args, _preload_content=False, **asked).data, **options)
+    return body
 
 
 def _call(method: Callable[..., Any], *args: Any, timeout: tuple[float, float] = TIMEOUT, **options: Any) -> Any:
@@ -317,7 +315,7 @@ def _call(method: Callable[..., Any], *args: Any, timeout: tuple[float, float] =
         return method(*args, _request_timeout=timeout, **options)
     except ApiException as error:
         raise _translated(error) from error
-    except HTTPError as error:  # NB: also one that is cut in the middle of its answer
+    except HTTPError as error:
         raise KubeError(f"API server not reachable: {error}") from error
 
 
