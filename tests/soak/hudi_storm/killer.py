@@ -13,6 +13,7 @@ from random import Random
 from sandbox.plane import Plane
 from sandbox.plane.kubelet import Driver
 
+from compaction_operator.api.compaction import PLURAL
 from tests.soak.hudi_storm.timeline import COMPLETED, INFLIGHT, REQUESTED, STATES, Service, services
 
 log = logging.getLogger(__name__)
@@ -91,7 +92,12 @@ class Killer:
             for driver in self._plane.drivers.current():
                 if driver.pod_uid not in self._seen:
                     self._seen.add(driver.pod_uid)
-                    self._visit(driver, calm)
+                    if self._is_of_a_table(driver):
+                        self._visit(driver, calm)
+
+    def _is_of_a_table(self, driver: Driver) -> bool:
+        found = (one for one in self._plane.mirror.all(PLURAL) if one["metadata"]["uid"] == driver.compaction_uid)
+        return any(Path(one["spec"]["table"]["location"]) in self._locations for one in found)
 
     def _visit(self, driver: Driver, calm: threading.Event) -> None:
         """Choose how far this driver may come, and kill it there; one that ends earlier has been lucky."""

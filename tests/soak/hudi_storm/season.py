@@ -6,9 +6,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -117,7 +117,7 @@ class LiveWriter:
 
 @dataclass(frozen=True)
 class Stage:
-    """Where a storm takes place: tables that are written all the time, and the operator."""
+    """Where a storm takes place: tables that one release of Hudi writes all the time, and the operator."""
 
     plane: Plane
     writer: LiveWriter
@@ -125,21 +125,19 @@ class Stage:
 
 
 @contextmanager
-def staged(
-    folder: Path,
-    *,
-    version: str,
-    seed: int,
-    kinds: Sequence[Kind],
-) -> Iterator[Stage]:
-    """Start locks, writer and plane, with a table of each of these kinds; everything lies in `folder`."""
+def staged(folder: Path, kinds: Mapping[str, Sequence[Kind]], *, seed: int) -> Iterator[list[Stage]]:
+    """Start locks, a writer of each release, and a plane, with tables of the release's kinds; all lies in `folder`."""
     tables = folder / "tables"
     tables.mkdir(parents=True)
-    locations = [tables / kind.name for kind in kinds]
-    with ZooKeeper(folder / "zookeeper") as locks:
+    with ZooKeeper(folder / "zookeeper") as locks, ExitStack() as writers:
         shared = {**SHARED, **PATIENCE, **locks.lock_options()}
-        options = {str(location): {**shared, LOCK_KEY: location.name} for location in locations}
-        writer = LiveWriter(folder / "writer", version=version, seed=seed, options=options)
+        started = list[tuple[LiveWriter, Sequence[Path]]]()
+        for version, own in kinds.items():
+            locations = [tables / kind.name for kind in own]
+            options = {str(location): {**shared, LOCK_KEY: location.name} for location in locations}
+            writer = LiveWriter(folder / f"writer-{version}", version=version, seed=seed, options=options)
+            writers.callback(writer.stop)
+            started.append((writer, locations))
         plane = Plane(
             folder / "plane",
             values={"profiles": [{"name": "default", "sparkConf": {**LOOPBACK, **FAST}}]},
@@ -147,12 +145,11 @@ def staged(
             environment=lambda _arguments: {"HUDI_BUNDLES": str(bundles())},
             entry=entry.run,
         )
-        try:
-            with plane:
-                writer.wait_written(len(locations), timeout=FIRST_WRITES_SECONDS)
-                yield Stage(plane, writer, locations)
-        finally:
-            writer.stop()
+        with plane:
+            stages = [Stage(plane, *one) for one in started]
+            for stage in stages:
+                stage.writer.wait_written(len(stage.locations), timeout=FIRST_WRITES_SECONDS)
+            yield stages
 
 
 def run(folder: Path, *, version: str, seed: int, kills: int, minutes: float) -> Figures:
@@ -161,7 +158,7 @@ def run(folder: Path, *, version: str, seed: int, kills: int, minutes: float) ->
     Raises the first error; StormError when it did not come to that in that time.
     """
     start = time.monotonic()
-    with staged(folder, version=version, seed=seed, kinds=KINDS[version]) as stage:
+    with staged(folder, {version: KINDS[version]}, seed=seed) as (stage,):
         killer = Killer(stage.plane, stage.locations, Random(f"{seed}/killer"))
         compactor = Compactor(stage.plane, stage.locations, Random(f"{seed}/compactor"))
         with acting(killer) as killing:
