@@ -100,6 +100,16 @@ class HudiSettings(Model):
     locations: tuple[Annotated[str, Field(pattern=LOCATION_PATTERN)], ...] = ()
 
 
+class WatchScope(StrEnum):
+    """What the controller watches: the whole cluster, or each namespace that a warehouse lists, by itself.
+
+    The second needs no right outside of these namespaces.
+    """
+
+    CLUSTER = "Cluster"
+    NAMESPACES = "Namespaces"
+
+
 class HidingLock(StrEnum):
     """The lock under which a cleanup hides directories. Only Exclusive blocks new readers.
 
@@ -339,6 +349,7 @@ class OperatorConfig(Model):
 
     warehouses: tuple[Warehouse, ...]
     profiles: tuple[SparkProfile, ...]
+    watch: WatchScope = WatchScope.CLUSTER
     cleanup: CleanupSettings = CleanupSettings()
     metrics: MetricsSettings = MetricsSettings()
     ui: UiSettings = UiSettings()
@@ -444,6 +455,14 @@ class OperatorConfig(Model):
         """Whether a namespace may use a database of a warehouse. False if the warehouse does not exist."""
         known = self.warehouse(warehouse)
         return known is not None and known.allows_namespace(namespace) and known.allows_database(database)
+
+    def namespaces(self) -> list[str]:
+        """Return the namespaces that warehouses list, in alphabetical order."""
+        return sorted({name for warehouse in self.warehouses for name in warehouse.namespaces})
+
+    def watched(self) -> list[str] | None:
+        """Return the namespaces that are watched one by one, None if the whole cluster is watched."""
+        return None if self.watch is WatchScope.CLUSTER else self.namespaces()
 
     def serves(self, namespace: str) -> bool:
         """Whether any warehouse lists the namespace. What lies in others may belong to another operator."""

@@ -299,6 +299,15 @@ def holdings(metastore: MetastoreCalls, attempt: Attempt, table: TableRef) -> Ho
     return Holdings(locks, tuple(txn for txn in txns if attempt.holds(txn.agent)))
 
 
+def others_at_work(metastore: MetastoreCalls, table: TableRef, uid: str) -> LockInfo | None:
+    """Return a lock of a driver on a table whose compaction is not the one of that UID, None if there is none."""
+    for lock in metastore.show_locks(table.database, table.name):
+        owner = agent_attempt(lock.agent)
+        if owner is not None and owner[0] != uid:
+            return lock
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Orphan:
     """An attempt without an owner, and the table on which it holds a lock.

@@ -34,6 +34,7 @@ from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.lease import LeaseStore
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import utc_now
+from compaction_operator.controller.kube.watches import connections
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.otlp import Exporter
@@ -98,7 +99,7 @@ def _controller(config: OperatorConfig, election: Election | None) -> tuple[Cont
     )
     controller = Controller(
         config,
-        kube=connect(permit=permit),
+        kube=connect(permit=permit, watches=connections(config.watched() or ())),
         work=_work(config, permit),
         pools=pools,
         clock=utc_now,
@@ -147,6 +148,7 @@ def _vitals(controller: Controller, pools: Pools, election: Election | None) -> 
         heard=None if election is None or election.heard is None else boot_seconds() - election.heard,
         kube=loads.pop(("", "kube")),
         pools=loads,
+        hidden=controller.sight.hidden(),
     )
 
 
@@ -158,7 +160,7 @@ def _lead(controller: Controller, pools: Pools, election: Election | None) -> No
         while not election.stand():
             time.sleep(RETRY_SECONDS)
         election.lead()
-    registry, settings = kopf.OperatorRegistry(), operator_settings()
+    registry, settings = kopf.OperatorRegistry(), operator_settings(whole=controller.sight.whole)
     register(registry, controller, pools)
     kopf.run(registry=registry, settings=settings, standalone=True, clusterwide=True)
 
@@ -195,8 +197,11 @@ def load_config(path: Path) -> OperatorConfig:
         raise ValueError(f"{path}: {_problems(error)}") from error
 
 
-def operator_settings() -> kopf.OperatorSettings:
-    """Return kopf's settings: own prefixes, no events from logs, and watches limited to our Jobs and drivers."""
+def operator_settings(*, whole: bool = True) -> kopf.OperatorSettings:
+    """Return kopf's settings: own prefixes, no events from logs, and watches limited to our Jobs and drivers.
+
+    Without the `whole` cluster in sight, kopf does not look for new CRDs, which takes a right in the cluster.
+    """
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.persistence.finalizer = f"{PREFIX}/finalizer"
@@ -205,6 +210,8 @@ def operator_settings() -> kopf.OperatorSettings:
     settings.watching.label_selectors["batch", "jobs"] = LABEL_COMPACTION_UID
     settings.watching.label_selectors["", "pods"] = LABEL_COMPACTION_UID
     settings.watching.chunk_size = PAGE
+    if not whole:
+        settings.scanning.disabled = True
     return settings
 
 
@@ -219,10 +226,7 @@ class _NoDiffs(kopf.AnnotationsDiffBaseStorage):
 
 
 def register(registry: kopf.OperatorRegistry, controller: Controller, pools: Pools) -> None:
-    """Register the kopf handlers.
-
-    NB: use event handlers only: change handlers and timers would write to the resources.
-    """
+    """Register the kopf handlers: those of the process, and those of events, unless single namespaces are watched."""
     tasks: list[asyncio.Task[None]] = []
 
     @kopf.on.login(registry=registry)
@@ -238,6 +242,16 @@ def register(registry: kopf.OperatorRegistry, controller: Controller, pools: Poo
         for task in tasks:
             task.cancel()
         pools.shut_down()
+
+    if controller.sight.whole:
+        _register_events(registry, controller)
+
+
+def _register_events(registry: kopf.OperatorRegistry, controller: Controller) -> None:
+    """Let kopf watch the whole cluster.
+
+    NB: use event handlers only: change handlers and timers would write to the resources.
+    """
 
     @kopf.on.event(GROUP, VERSION, compaction_api.PLURAL, registry=registry)
     async def compaction(event: kopf.RawEvent, **_: Any) -> None:
@@ -261,7 +275,7 @@ def register(registry: kopf.OperatorRegistry, controller: Controller, pools: Poo
 
 
 async def _watched(controller: Controller) -> None:
-    """Run the controller's loop. If it ever fails, end the process, so that the kubelet starts a new one."""
+    """Run the controller. If it ever fails, end the process, so that the kubelet starts a new one."""
     try:
         await controller.run()
     except asyncio.CancelledError:

@@ -15,6 +15,7 @@ from compaction_operator.api.policy import READY
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.cluster import Pools
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, Policy, Resource
+from compaction_operator.controller.kube.sight import Sight
 from compaction_operator.controller.kube.times import Clock, known_time
 from compaction_operator.policy.choice import Hold
 
@@ -63,6 +64,22 @@ class PoolGauges(Collector):
         text = "For how long the oldest call of a pool of threads has been running; 0 if none runs"
         oldest = (((warehouse, pool), load.oldest) for warehouse, pool, load in self._pools.loads())
         yield _gauge("pool_oldest_call_seconds", text, ("warehouse", "pool"), oldest)
+
+
+class NamespaceGauges(Collector):
+    """Which namespaces are served, where each is watched by itself."""
+
+    def __init__(self, sight: Sight, *, loaded: Callable[[], bool]) -> None:
+        self._sight = sight
+        self._loaded = loaded
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the current values; none before all namespaces were looked at."""
+        if self._loaded():
+            text = "1 if a namespace of a warehouse is watched, 0 if it is missing or its rights are"
+            hidden = self._sight.hidden()
+            served = (((name,), float(name not in hidden)) for name in self._sight.namespaces or ())
+            yield _gauge("namespace_served", text, ("namespace",), served)
 
 
 class PolicyGauges(Collector):

@@ -32,7 +32,8 @@ class Vitals:
     """What is known of the process at one moment; ages are in seconds.
 
     `step` is the age of the loop's last step, None before the first one. `heard` is the age of the API server's last
-    answer about the lease, None without one. `pools` maps each warehouse and purpose to what the pool does.
+    answer about the lease, None without one. `pools` maps each warehouse and purpose to what the pool does. `hidden`
+    are the namespaces that cannot be watched, each with the reason.
     """
 
     leads: bool
@@ -41,6 +42,7 @@ class Vitals:
     heard: float | None
     kube: Load
     pools: Mapping[tuple[str, str], Load] = field(default_factory=dict)
+    hidden: Mapping[str, str] = field(default_factory=dict)
 
 
 def liveness(now: Vitals) -> Verdict:
@@ -54,7 +56,8 @@ def liveness(now: Vitals) -> Verdict:
 def readiness(now: Vitals) -> Verdict:
     """Say whether the leader has loaded its cache, or whether a standby could take over."""
     if now.leads:
-        return Verdict(now.loaded, (_role(now), f"cache: {'loaded' if now.loaded else 'not loaded yet'}"))
+        hidden = (f"namespace {name}: not served: {why}" for name, why in now.hidden.items())
+        return Verdict(now.loaded, (_role(now), f"cache: {'loaded' if now.loaded else 'not loaded yet'}", *hidden))
     if now.heard is None:
         return Verdict(False, (_role(now), "lease: not read yet"))
     return Verdict(now.heard <= SILENCE_SECONDS, (_role(now), f"lease: read {now.heard:.0f} s ago"))

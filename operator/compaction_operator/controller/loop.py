@@ -15,13 +15,15 @@ from compaction_operator.controller.answers import Trouble
 from compaction_operator.controller.cleanup import CleanupReconciler, ReaderWatch
 from compaction_operator.controller.compaction import CompactionReconciler, Turns
 from compaction_operator.controller.forecasting import Forecasts, NoForecasts
-from compaction_operator.controller.gauges import PolicyGauges, PoolGauges, ResourceGauges
+from compaction_operator.controller.gauges import NamespaceGauges, PolicyGauges, PoolGauges, ResourceGauges
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import ConflictError, GoneError, Kube, KubeError
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.kube.history import KINDS, History
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, ResourceKind, TableKey
+from compaction_operator.controller.kube.sight import Sight
 from compaction_operator.controller.kube.times import Clock
+from compaction_operator.controller.kube.watches import watch_all
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.ownership import Ownership
@@ -78,9 +80,10 @@ class Controller:
         self._clock = clock
         self._ticks = ticks
         self._metrics = metrics
-        ownership = Ownership(config, identity, self._owner_of)
+        self.sight = Sight(config.watched())
+        ownership = Ownership(config, identity, self._owner_of, self.sight.sees)
         self._cache = Cache(config.metastores(), ours=ownership.has)
-        self._history = History(kube, self._cache, pools.kube)
+        self._history = History(kube, self._cache, pools.kube, self.sight)
         self._queue: WorkQueue[Key] = WorkQueue(self._rank)
         self._calm: set[Key] = set()
         self._reader_watch = ReaderWatch()
@@ -122,20 +125,27 @@ class Controller:
             ResourceGauges(self._cache, self._clock, loaded=lambda: self.loaded),
             PoolGauges(self._pools),
             PolicyGauges(self._policies.own, self._clock),
+            NamespaceGauges(self.sight, loaded=lambda: self.loaded),
         ):
             self._metrics.registry.register(gauges)
 
     async def load(self) -> None:
         """Fill cache and queue with all existing objects: no turn can be determined before all are known.
 
-        Raises KubeError if the API server does not answer.
+        Those of single namespaces come by their watches. Raises KubeError if the API server does not answer.
         """
+        if self.sight.whole:
+            await self._list_all()
+        else:
+            await self.sight.complete()
+        self.loaded = True
+
+    async def _list_all(self) -> None:
         for kind in KINDS:
             for raw in await run_in(self._pools.kube, self._kube.list_all, kind):
                 self.on_event(kind, "ADDED", raw)
         for raw in await run_in(self._pools.kube, self._list_policies):
             self.on_event(ResourceKind.POLICY, "ADDED", raw)
-        self.loaded = True
 
     def why(self, question: Question) -> list[Explanation] | None:
         """Say what the last looks of policies decided about a table, from any thread; None before `load` has ended.
@@ -190,6 +200,25 @@ class Controller:
             # The API server validates against the same schema, so this is an object of another version.
             log.error("%s %s cannot be read: %s", kind, raw["metadata"].get("name"), error)  # noqa: TRY400
 
+    async def on_listed(self, kind: ResourceKind, namespace: str) -> None:
+        """Hear that the watch of a kind in a namespace has brought all objects. Raises KubeError.
+
+        What was deleted unseen is dropped first: a cleanup that a user has deleted must not go on.
+        """
+        for resource in await self._history.missing(kind, namespace) if kind in KINDS else ():
+            self.on_event(kind, "DELETED", resource.raw)
+        self._note_sight(kind, namespace, "")
+
+    def on_obstacle(self, kind: ResourceKind, namespace: str, obstacle: str) -> None:
+        """Hear why a kind in a namespace cannot be watched: nothing of the namespace is handled until it can."""
+        self._note_sight(kind, namespace, obstacle)
+
+    def _note_sight(self, kind: ResourceKind, namespace: str, obstacle: str) -> None:
+        if self.sight.note(namespace, kind, obstacle):
+            for key in self._cache.renew(namespace):
+                self._add(key)
+            self._wake.set()
+
     def step(self) -> int:
         """Start everything that is due now; return the number of started tasks."""
         now, due = self._ticks(), list[Coroutine[Any, Any, None]]()
@@ -236,8 +265,7 @@ class Controller:
         In the end no task of it goes on; calls that a thread makes end by themselves.
         """
         try:
-            await self._load_at_last()
-            await asyncio.gather(self._work_on(), self._keep_watch())
+            await asyncio.gather(self._load_and_work(), watch_all(self.sight.namespaces or (), self._kube, self))
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -251,6 +279,10 @@ class Controller:
             return
         for resource in gone:
             self.on_event(resource.kind, "DELETED", resource.raw)
+
+    async def _load_and_work(self) -> None:
+        await self._load_at_last()
+        await asyncio.gather(self._work_on(), self._keep_watch())
 
     async def _keep_watch(self) -> None:
         while True:
@@ -446,13 +478,22 @@ class Controller:
         known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
         try:
             pool, journals = self._pools.of_warehouse(warehouse).polling, self._cache.cleanups.all()
-            trouble = await run_in(pool, self._work.sweep, warehouse, known, journals)
+            among = None if self.sight.whole else self._had(journals)
+            trouble = await run_in(pool, self._work.sweep, warehouse, known, journals, among=among)
         except Exception:
             log.exception("the sweep of warehouse %s failed", warehouse)
             return
         finally:
             self._sweeping.discard(warehouse)
         self._report(warehouse, "sweep", trouble)
+
+    def _had(self, journals: Sequence[Cleanup]) -> frozenset[str]:
+        """Return the UIDs of compactions that are sure to have been in namespaces that this operator sees.
+
+        Their deletion was seen, or a journal of them is there.
+        """
+        seen = (one.spec.compaction.uid for one in journals if self.sight.sees(one.meta.namespace))
+        return self._cache.compactions.deleted().union(seen)
 
     def _report(self, warehouse: str, operation: str, trouble: Trouble | None) -> None:
         """Report how a call ended that always asks the metastore: only such a call shows the end of an outage."""

@@ -32,15 +32,19 @@ class Ownership:
     can write annotations. So one makes operators leave a resource alone, and never gives one a namespace that it does
     not serve.
     `identity` is the operator's namespace, which it writes into each status; empty outside of a cluster. `owner_of`
-    returns the compaction that a cleanup names, if it is known.
+    returns the compaction that a cleanup names, if it is known. `sees` is whether a namespace is watched now: what is
+    known of others may be out of date, so nothing there is handled meanwhile.
     """
 
     config: OperatorConfig
     identity: str = ""
     owner_of: Callable[[Cleanup], Compaction | None] = lambda _: None
+    sees: Callable[[str], bool] = lambda _: True
 
     def has(self, resource: Compaction | Cleanup | Policy) -> bool:
-        """Whether this operator handles a resource."""
+        """Whether this operator handles a resource now."""
+        if not self.sees(resource.meta.namespace):
+            return False
         if self.config.serves(resource.meta.namespace):
             operator = self._operator_of(resource)
             return operator in (None, self.identity, *self.config.take_over)
@@ -48,10 +52,10 @@ class Ownership:
 
     def left(self, resource: Compaction | Cleanup | Policy) -> str | None:
         """Return why a resource in a namespace that this operator serves is left to another one; None if it is not."""
-        operator = self._operator_of(resource)
-        if operator is None or self.has(resource) or not self.config.serves(resource.meta.namespace):
-            return None
         name, namespace = resource.meta.name, resource.meta.namespace
+        operator = self._operator_of(resource)
+        if operator is None or self.has(resource) or not (self.config.serves(namespace) and self.sees(namespace)):
+            return None
         or_free_it = "" if self._handler_of(resource) else f", or: {UNCLAIM.format(name=name, namespace=namespace)}"
         return (
             f"the operator of namespace {operator} handles this, so that of namespace {self.identity} does not: "
@@ -84,8 +88,7 @@ class Ownership:
 
     def not_served(self, namespace: str) -> str:
         """Return the text of the note."""
-        served = sorted({name for warehouse in self.config.warehouses for name in warehouse.namespaces})
-        names = ", ".join(served) or "none"
+        names = ", ".join(self.config.namespaces()) or "none"
         return (
             f"no operator handles namespace {namespace} yet: a warehouse must list it; "
             f"the operator that reports this serves: {names}"

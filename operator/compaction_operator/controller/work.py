@@ -27,6 +27,7 @@ from compaction_operator.cleanup.attempt import (
     end_dead_entries,
     holdings,
     orphans,
+    others_at_work,
     revoke_uploads,
 )
 from compaction_operator.cleanup.deletion import Deletions, JournalPass, delete_obsolete, plan_deletion
@@ -49,6 +50,7 @@ from compaction_operator.controller.survey import Surveyor
 from compaction_operator.hudi import HudiError, bundle_and_options, read_table, require_fitting_type
 from compaction_operator.metastore import (
     Generation,
+    LockInfo,
     MetastoreClient,
     MetastoreError,
     MetastoreUnavailable,
@@ -194,6 +196,7 @@ class Work:
             storage = self._open_storage(compaction.spec.warehouse)
             end_dead_entries(storage, client, ref, last=attempt_of(compaction), now=self._clock())
             busy = self._queued(client, compaction, names if table.partition_keys else ())
+            other = others_at_work(client, ref, compaction.meta.uid) if self._config.watched() else None
         except Refused as refused:
             return Preflight(refused.reason, str(refused), automatic)
         except StorageError as error:
@@ -202,6 +205,8 @@ class Work:
             return Preflight(Reason.METASTORE_UNAVAILABLE, str(error))
         if busy:
             return Preflight(Reason.IN_COMPACTION_QUEUE, _in_queue(ref, busy), automatic)
+        if other is not None:
+            return Preflight(Reason.WAITING_FOR_LOCK, _out_of_sight(ref, other), automatic)
         return Preflight(automatic=automatic)
 
     def _require_publishable(self, warehouse: str, client: MetastoreClient, table: Table) -> None:
@@ -263,16 +268,26 @@ class Work:
             self._end(compaction.spec.warehouse, attempt_of(compaction), compaction.spec.table)
 
     @_answering
-    def sweep(self, warehouse: str, known: Collection[str], journals: Sequence[Cleanup] = ()) -> None:
+    def sweep(
+        self,
+        warehouse: str,
+        known: Collection[str],
+        journals: Sequence[Cleanup] = (),
+        *,
+        among: Collection[str] | None = None,
+    ) -> None:
         """End the lost attempts of compactions with unknown UIDs; return the obstacle, if any.
 
-        `journals` are all known ones; a lost attempt's uploads are revoked before anything of it is ended.
+        `journals` are all known ones; a lost attempt's uploads are revoked before anything of it is ended. With `among`
+        only those of these UIDs are ended: what lies out of sight is unknown, too.
 
         Searches all locks of the metastore for them: a dead driver's lock remains for some minutes.
         """
         client = self._client(warehouse)
         locks, txns = client.all_locks(), client.open_transactions().open
         for orphan in orphans(locks, txns, known=known, now=self._clock()):
+            if among is not None and orphan.attempt.uid not in among:
+                continue
             if self._warehouse(warehouse).allows_database(orphan.table.database):
                 log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)
                 left = (one for one in journals if attempt_of(one) == orphan.attempt)
@@ -538,6 +553,14 @@ def _without_kept(cleanup: Cleanup, partitions: Iterable[PartitionEntry]) -> Ite
     for entry in partitions:
         obsolete = tuple(one for one in entry.obsolete if one.name not in kept.get(entry.partition, ()))
         yield entry.model_copy(update={"obsolete": obsolete})
+
+
+def _out_of_sight(table: TableRef, lock: LockInfo) -> str:
+    """Say who works on a table. NB: where the whole cluster is watched, the cache knows of each such compaction."""
+    return (
+        f"another compaction works on {table}: lock {lock.lock_id} of {lock.user}@{lock.host}, {lock.agent}; "
+        "it has ended, or is in a namespace that this operator does not see"
+    )
 
 
 def _in_queue(table: TableRef, busy: Iterable[QueueEntry]) -> str:

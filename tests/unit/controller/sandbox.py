@@ -269,13 +269,14 @@ class FakeKube(Kube):
         found: dict[str, Any] = self.get(kind, name, namespace).get("status", {})
         return found
 
-    def all(self, kind: ResourceKind) -> list[Raw]:
-        return [copied(raw) for (known, _, _), raw in self.objects.items() if known is kind]
+    def all(self, kind: ResourceKind, namespace: str = "") -> list[Raw]:
+        found = ((where, raw) for (known, where, _), raw in self.objects.items() if known is kind)
+        return [copied(raw) for where, raw in found if namespace in ("", where)]
 
-    def list_all(self, kind: ResourceKind) -> list[Raw]:
-        return self.all(kind)
+    def list_all(self, kind: ResourceKind, namespace: str = "") -> list[Raw]:
+        return self.all(kind, namespace)
 
-    def newest(self, kind: ResourceKind) -> int:
+    def newest(self, kind: ResourceKind, namespace: str = "") -> int:
         return self.version
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
@@ -407,6 +408,7 @@ class FakeWork(Work):
     holding: bool = True
     last_heartbeat: datetime | None = None
     swept: list[tuple[str, frozenset[str]]] = field(default_factory=list)
+    among: Collection[str] | None = None
     drivers_ended: dict[str, bool] = field(default_factory=dict)
     lost_drivers: set[int] = field(default_factory=set)
     locks: tuple[int, ...] = ()
@@ -462,7 +464,15 @@ class FakeWork(Work):
         self.calls.append(f"end {compaction.status.attempt}")
         return REFUSED if self.metastore_down else self.ending
 
-    def sweep(self, warehouse: str, known: Collection[str], journals: Sequence[Cleanup] = ()) -> Trouble | None:
+    def sweep(
+        self,
+        warehouse: str,
+        known: Collection[str],
+        journals: Sequence[Cleanup] = (),
+        *,
+        among: Collection[str] | None = None,
+    ) -> Trouble | None:
+        self.among = among
         self.swept.append((warehouse, frozenset(known)))
         return REFUSED if self.metastore_down else None
 

@@ -124,8 +124,8 @@ async def test_what_changes_while_it_is_listed_is_no_step_back() -> None:
     list_again(box)
     list_all = box.kube.list_all
 
-    def late(kind: ResourceKind) -> Any:
-        before = list_all(kind)
+    def late(kind: ResourceKind, namespace: str = "") -> Any:
+        before = list_all(kind, namespace)
         if kind is ResourceKind.COMPACTION:
             box.kube.apply(kind, {**copied(before[0]), "spec": compaction_raw()["spec"]})
         return before
@@ -160,7 +160,7 @@ async def test_an_api_server_that_does_not_answer_says_nothing() -> None:
     box = Sandbox()
     await box.start()
 
-    def refuse(kind: ResourceKind) -> int:
+    def refuse(kind: ResourceKind, namespace: str = "") -> int:
         raise KubeError("API server not reachable")
 
     box.kube.newest = refuse  # type: ignore[method-assign]

@@ -668,7 +668,7 @@ async def test_a_search_at_a_time() -> None:
     box = Sandbox()
     await box.start()
     box.time.seconds += SWEEP
-    box.work.sweep = lambda *_: None  # type: ignore[method-assign]
+    box.work.sweep = lambda *_, **__: None  # type: ignore[method-assign]
     assert box.controller.step() == 2
     box.time.seconds += SWEEP
     assert box.controller.step() == 0

@@ -66,6 +66,9 @@ class CompactionReconciler:
 
     async def _next(self, compaction: Compaction) -> float | None:
         ownership = self._services.ownership
+        if not ownership.sees(compaction.meta.namespace):
+            self._turns.forget(compaction.key)
+            return None
         if ownership.has(compaction):
             return await self._steps(compaction)
         again = None if compaction.ended else self._services.leave(compaction)

@@ -103,6 +103,10 @@ class Store(Generic[ResourceT]):
         """Return the object of that key, or None."""
         return self._objects.get(key)
 
+    def deleted(self) -> frozenset[str]:
+        """Return the uids of objects whose deletion is known, as far as they are remembered."""
+        return frozenset(self._deleted)
+
     def of_uid(self, uid: str) -> ResourceT | None:
         """Return the object of that uid, or None."""
         key = self._by_uid.get(uid)
@@ -160,6 +164,19 @@ class Cache:
     def place(self, table: TableKey) -> TableKey:
         """Return the canonical key of a table, whichever warehouse names it."""
         return replace(table, warehouse=self._metastores.get(table.warehouse, table.warehouse))
+
+    def renew(self, namespace: str) -> list[Key]:
+        """Count the compactions of a namespace again, as `ours` has changed there; return the keys of all its objects.
+
+        One that is not ours any more takes no slot, but holds its table as long as its attempt is not known to be over.
+        """
+        mine = [one for one in self.compactions.all() if one.meta.namespace == namespace]
+        for compaction in mine:
+            self._leave(compaction)
+            self._enter(compaction)
+            self.freed.add(self.place(compaction.table))
+        cleanups = [one.key for one in self.cleanups.all() if one.meta.namespace == namespace]
+        return [*(one.key for one in mine), *cleanups]
 
     def of_kind(self, kind: ResourceKind) -> Store[Compaction] | Store[Cleanup]:
         """Return the objects of one of our kinds."""

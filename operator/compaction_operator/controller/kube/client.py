@@ -1,13 +1,14 @@
 """Thin adapter over the synchronous Kubernetes client: raw objects in and out, few errors, request timeouts."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
+from urllib3 import HTTPResponse
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
@@ -25,6 +26,7 @@ Raw = dict[str, Any]
 
 TIMEOUT = (5.0, 30.0)
 """Seconds to connect and to read."""
+WATCH_SECONDS = 60
 PAGE = 200
 THREADS = 8
 LABEL_JOB = "batch.kubernetes.io/job-name"
@@ -53,6 +55,10 @@ class GoneError(KubeError):
     """The object does not exist, or no longer exists."""
 
 
+class ExpiredError(KubeError):
+    """The API server no longer knows the changes after this version: list again."""
+
+
 class NotReadyError(KubeError):
     """The API server, or the service behind its proxy, says that it cannot answer now."""
 
@@ -70,17 +76,53 @@ class Kube:
         self._core = client.CoreV1Api(api)
         self._api = api
 
-    def list_all(self, kind: ResourceKind) -> list[Raw]:
-        """Return every object of a kind of ours in the cluster, fetched in pages. Raises GoneError without its CRD."""
-        return in_pages(partial(_call, self._custom.list_cluster_custom_object), GROUP, VERSION, _PLURALS[kind])
+    def list_all(self, kind: ResourceKind, namespace: str = "") -> list[Raw]:
+        """Return every object of a kind of ours, in a namespace or in the cluster, fetched in pages.
 
-    def newest(self, kind: ResourceKind) -> int:
-        """Return the current resource version of one of our kinds' list.
+        Raises GoneError without the kind's CRD.
+        """
+        return in_pages(*self._lister(kind, namespace))
+
+    def newest(self, kind: ResourceKind, namespace: str = "") -> int:
+        """Return the current resource version of one of our kinds' list; those of all namespaces are counted together.
 
         NB: a request without a version is served from etcd.
         """
-        page = _call(self._custom.list_cluster_custom_object, GROUP, VERSION, _PLURALS[kind], limit=1)
-        return int(page["metadata"]["resourceVersion"])
+        ask, *arguments = self._lister(kind, namespace)
+        return int(ask(*arguments, limit=1)["metadata"]["resourceVersion"])
+
+    def pages(self, kind: ResourceKind, namespace: str) -> Iterator[Raw]:
+        """Yield all watched objects of a kind in a namespace, page by page."""
+        ask, *arguments = self._watched(kind, namespace)
+        return _pages(lambda *args, **options: json.loads(ask(*args, **options).data), *arguments)
+
+    def changes(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
+        """Begin to watch those objects; return the changes after a version, which end after a minute.
+
+        The API server judges the rights at the beginning of a watch, so a lost one shows soon. This and the changes
+        raise ExpiredError.
+        """
+        ask, *arguments = self._watched(kind, namespace)
+        until = {"timeout_seconds": WATCH_SECONDS, "timeout": (TIMEOUT[0], WATCH_SECONDS + TIMEOUT[1])}
+        response = ask(*arguments, watch=True, resource_version=since, allow_watch_bookmarks=True, **until)
+        return _changes(response)
+
+    def _watched(self, kind: ResourceKind, namespace: str) -> tuple[Callable[..., Any], *tuple[str, ...]]:
+        """Return the call that lists or watches a kind, with its arguments; of Jobs and pods only those of attempts."""
+        own: dict[str, Any] = {"_preload_content": False, "label_selector": LABEL_COMPACTION_UID}
+        if kind is ResourceKind.POD:
+            return partial(_call, self._core.list_namespaced_pod, **own), namespace
+        if kind is ResourceKind.JOB:
+            return partial(_call, self._batch.list_namespaced_job, **own), namespace
+        ask = partial(_call, self._custom.list_namespaced_custom_object, _preload_content=False)
+        return ask, GROUP, VERSION, namespace, _PLURALS[kind]
+
+    def _lister(self, kind: ResourceKind, namespace: str) -> tuple[Callable[..., Raw], *tuple[str, ...]]:
+        """Return the call that lists a kind, with its arguments."""
+        if namespace:
+            ask = partial(_call, self._custom.list_namespaced_custom_object)
+            return ask, GROUP, VERSION, namespace, _PLURALS[kind]
+        return partial(_call, self._custom.list_cluster_custom_object), GROUP, VERSION, _PLURALS[kind]
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
         """Return the cleanups written by a compaction's attempts."""
@@ -217,14 +259,16 @@ class Kube:
         )
 
 
-def connect(*, permit: Permit = always, context: str | None = None) -> Kube:
+def connect(*, permit: Permit = always, context: str | None = None, watches: int = 0) -> Kube:
     """Connect as `configuration` says. `permit` is asked before each request that changes something.
+
+    `watches` is how many connections are used for a long time.
 
     NB: urllib3 would send such a request up to four times after one question.
     """
     settings = configuration(context)
     settings.retries = Retry(3, connect=0, allowed_methods=("GET",))
-    settings.connection_pool_maxsize = THREADS
+    settings.connection_pool_maxsize = THREADS + watches
     return Kube(_permitted(client.ApiClient(settings), permit))
 
 
@@ -284,14 +328,32 @@ def own_namespace() -> str:
 
 def in_pages(ask: Callable[..., Raw], *arguments: str) -> list[Raw]:
     """Return all items that a call lists, page by page."""
-    items: list[Raw] = []
+    return [item for page in _pages(ask, *arguments) for item in page["items"]]
+
+
+def _pages(ask: Callable[..., Raw], *arguments: str) -> Iterator[Raw]:
     more = ""
     while True:
         page = ask(*arguments, limit=PAGE, _continue=more)
-        items += page["items"]
+        yield page
         more = page["metadata"].get("continue", "")
         if not more:
-            return items
+            return
+
+
+def _changes(response: HTTPResponse) -> Iterator[Raw]:
+    """Yield the changes that a watch brings. Raises KubeError for an error in their place."""
+    try:
+        for change in map(json.loads, response):
+            if change["type"] == "ERROR":
+                status = change["object"]
+                message = f"{status.get('code')} {status.get('reason')}: {status.get('message')}"
+                raise ExpiredError(message) if status.get("code") == 410 else KubeError(message)
+            yield change
+    except (HTTPError, ValueError) as error:
+        raise KubeError(f"the watch was cut: {error}") from error
+    finally:
+        response.close()
 
 
 def raw_answer(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:
@@ -325,6 +387,8 @@ def _translated(error: ApiException) -> KubeError:
         return ForbiddenError(message)
     if error.status == 404:
         return GoneError(message)
+    if error.status == 410:
+        return ExpiredError(message)
     if error.status == 503:
         return NotReadyError(message)
     if error.status == 409:

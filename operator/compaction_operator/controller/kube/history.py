@@ -12,6 +12,7 @@ from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import Kube
 from compaction_operator.controller.kube.cluster import run_in
 from compaction_operator.controller.kube.resources import Cleanup, Compaction, ResourceKind
+from compaction_operator.controller.kube.sight import Sight
 from compaction_operator.errors import OperatorError
 
 KINDS = (ResourceKind.CLEANUP, ResourceKind.COMPACTION)
@@ -22,12 +23,16 @@ class WentBackError(OperatorError):
 
 
 class History:
-    """Compares the API server's state with the cache. NB: both calls read from etcd, never from a stale cache."""
+    """Compares the API server's state with the cache, as far as it is in sight.
 
-    def __init__(self, kube: Kube, cache: Cache, pool: Executor) -> None:
+    NB: both calls read from etcd, never from a stale cache.
+    """
+
+    def __init__(self, kube: Kube, cache: Cache, pool: Executor, sight: Sight) -> None:
         self._kube = kube
         self._cache = cache
         self._pool = pool
+        self._sight = sight
         self._newest = dict.fromkeys(KINDS, 0)
         self._doubted: set[ResourceKind] = set()
 
@@ -43,18 +48,33 @@ class History:
         return [one for kind in KINDS for one in await self._gone(kind)]
 
     async def _gone(self, kind: ResourceKind) -> list[Compaction | Cleanup]:
-        # Objects that change from here on may be listed in either version.
-        known = {one.meta.uid: one for one in self._cache.of_kind(kind).all()}
-        newest = await run_in(self._pool, self._kube.newest, kind)
-        seen = max((one.meta.resource_version for one in known.values()), default=0)
+        places = self._sight.places()
+        if not places:
+            return []
+        seen = max((one.meta.resource_version for one in self._cache.of_kind(kind).all()), default=0)
+        newest = await run_in(self._pool, self._kube.newest, kind, places[0])
         before = self._newest[kind]
         if newest < max(seen, before):
             raise WentBackError(f"the API server is at resource version {newest}, but was at {max(seen, before)}")
         self._newest[kind] = newest
         if kind not in self._doubted:
             return []
-        listed = {raw["metadata"]["uid"]: raw for raw in await run_in(self._pool, self._kube.list_all, kind)}
+        missing = [one for place in places for one in await self.missing(kind, place)]
         self._doubted.discard(kind)
+        return missing
+
+    async def missing(self, kind: ResourceKind, namespace: str) -> list[Compaction | Cleanup]:
+        """Return the cached objects of a kind that no longer exist, in a namespace or, without one, in the cluster.
+
+        Raises as `gone` does.
+        """
+        # Objects that change from here on may be listed in either version.
+        every = self._cache.of_kind(kind).all()
+        known = {one.meta.uid: one for one in every if namespace in ("", one.meta.namespace)}
+        if not known:
+            return []
+        found = await run_in(self._pool, self._kube.list_all, kind, namespace)
+        listed = {raw["metadata"]["uid"]: raw for raw in found}
         for uid in known.keys() & listed.keys():
             version = int(listed[uid]["metadata"]["resourceVersion"])
             if version < known[uid].meta.resource_version:

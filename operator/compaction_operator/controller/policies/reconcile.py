@@ -168,6 +168,8 @@ class PolicyRunner:
     async def _step(self, upkeep: _Upkeep) -> float:
         """Look and act once; return the seconds until the next look."""
         policy, now = upkeep.policy, self._services.clock()
+        if not self._services.ownership.sees(policy.meta.namespace):
+            return RETRY
         if not self._services.ownership.has(policy):
             return await self._leave(upkeep, policy, now)
         if stopped := suspended(policy, now) if policy.spec.suspend else self._refused(policy, now):

@@ -47,7 +47,7 @@ class QueueRunner:
         set_subject(subject(warehouse=warehouse.name))
         pause = RETRY
         try:
-            if await self._step(warehouse, queue):
+            if self._services.ownership.sees(queue.namespace) and await self._step(warehouse, queue):
                 pause = queue.interval
         except KubeError as error:
             log.warning("pool %s of warehouse %s: %s", queue.pool, warehouse.name, error)
