@@ -82,7 +82,7 @@ What a schema cannot express, and would keep the controller from starting, fails
 {{- else if gt (int .Values.replicas) 1 -}}
 {{- fail (printf "replicas: %d controllers need leaderElection.enabled; without it, all of them would act" (int .Values.replicas)) -}}
 {{- end -}}
-{{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" "log" "takeOver" "tracing" "ui" | merge $own | toYaml -}}
+{{- pick .Values "warehouses" "cleanup" "maxConcurrentJobs" "jobTtl" "log" "takeOver" "watch" "tracing" "ui" | merge $own | toYaml -}}
 {{- end -}}
 
 {{/*
@@ -156,7 +156,8 @@ mounts a volume that it does not have, or mounts one where the operator, the ima
 {{/*
 The distinct namespaces of all warehouses, as a JSON object {"items": [...], "missing": [...]}. Those that the cluster
 does not have, or deletes, are missing: nothing can be created there, and no upgrade may fail for that. Without a
-cluster (`helm template`, Argo CD) none is missing.
+cluster (`helm template`, Argo CD) none is missing. Nor is one where nothing of the chart is the cluster's: who installs
+it may then look up no namespace.
 */}}
 {{- define "compaction-operator.namespaces" -}}
 {{- $listed := list -}}
@@ -165,9 +166,13 @@ cluster (`helm template`, Argo CD) none is missing.
 {{- end -}}
 {{- $items := list -}}
 {{- $missing := list -}}
-{{- $online := lookup "v1" "Namespace" "" "default" -}}
+{{- $mayLook := or (ne (.Values.watch | default "Cluster") "Namespaces") (eq (include "compaction-operator.aggregated" .) "true") -}}
+{{- $online := and $mayLook (lookup "v1" "Namespace" "" "default") -}}
 {{- range $listed | uniq | sortAlpha -}}
-{{- $metadata := (lookup "v1" "Namespace" "" .).metadata | default dict -}}
+{{- $metadata := dict -}}
+{{- if $online -}}
+{{- $metadata = (lookup "v1" "Namespace" "" .).metadata | default dict -}}
+{{- end -}}
 {{- if and $online (or (not $metadata.name) $metadata.deletionTimestamp) -}}
 {{- $missing = append $missing . -}}
 {{- else -}}
@@ -216,6 +221,55 @@ Hadoop's configurations and secrets, each once. It fails if two different ones h
 {{- $items = append $items (dict "name" (printf "%s-%d" $mount.kind $index) "path" $path "writable" (eq $mount.kind "warehouse") "source" $mount.source) -}}
 {{- end -}}
 {{- dict "items" $items | toJson -}}
+{{- end -}}
+
+{{/* "true" if the rights of users are ClusterRoles that Kubernetes adds to its own, view, edit and admin. */}}
+{{- define "compaction-operator.aggregated" -}}
+{{- dig "aggregateClusterRoles" true (.Values.rbac | default dict) -}}
+{{- end -}}
+
+{{/* What the controller may do wherever it watches. */}}
+{{- define "compaction-operator.watchRules" -}}
+- apiGroups: [compaction.dev]
+  resources: [tablecompactions, compactioncleanups, compactionpolicies]
+  verbs: [list, watch]
+- apiGroups: [compaction.dev]
+  resources: [tablecompactions/status, compactioncleanups/status, compactionpolicies/status]
+  verbs: [update]
+# Delete expired cleanups.
+- apiGroups: [compaction.dev]
+  resources: [compactioncleanups]
+  verbs: [delete]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end -}}
+
+{{- define "compaction-operator.viewRules" -}}
+- apiGroups: [compaction.dev]
+  resources: [tablecompactions, compactioncleanups, compactionpolicies]
+  verbs: [get, list, watch]
+{{- end -}}
+
+{{- define "compaction-operator.editRules" -}}
+- apiGroups: [compaction.dev]
+  resources: [tablecompactions, compactionpolicies]
+  verbs: [create, delete, deletecollection, patch, update]
+- apiGroups: [compaction.dev]
+  resources: [compactioncleanups]
+  verbs: [delete, deletecollection]
+{{- end -}}
+
+{{- define "compaction-operator.approveRules" -}}
+- apiGroups: [compaction.dev]
+  resources: [compactioncleanups]
+  verbs: [patch, update]
 {{- end -}}
 
 {{/* The distinct Kerberos configuration files of all metastores and HDFS, in the format of KRB5_CONFIG. */}}

@@ -33,15 +33,16 @@ class Rule:
                 yield {**asked, "namespace": namespace, "name": self.name}
 
 
-EVERYWHERE = (
+WATCHED = (
     Rule(GROUP, _KINDS, ("list", "watch")),
     Rule(GROUP, tuple(f"{kind}/status" for kind in _KINDS), ("update",)),
     Rule(GROUP, ("compactioncleanups",), ("delete",)),
     Rule("batch", ("jobs",), ("get", "list", "watch")),
     Rule("", ("pods",), ("list", "watch")),
     Rule("", ("events",), ("create",)),
-    Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("list", "watch")),
 )
+"""Wherever the controller watches."""
+EVERYWHERE = (*WATCHED, Rule("apiextensions.k8s.io", ("customresourcedefinitions",), ("list", "watch")))
 IN_EACH_NAMESPACE = (
     Rule("batch", ("jobs",), ("create", "delete")),
     Rule("", ("events",), ("list",)),
@@ -58,15 +59,19 @@ def of_the_lease(name: str) -> Sequence[Rule]:
 def check_rights(cluster: "Cluster", config: OperatorConfig) -> Iterator[Finding]:
     """Yield a finding for all namespaces together, one for each that a warehouse lists, and one for the election.
 
-    Raises KubeError if the API server does not answer.
+    Where each namespace is watched by itself, there is none for all together. Raises KubeError if the API server does
+    not answer.
     """
-    yield _judged(Report(Subject.RIGHTS), cluster, EVERYWHERE, "")
+    whole = config.watched() is None
+    if whole:
+        yield _judged(Report(Subject.RIGHTS), cluster, EVERYWHERE, "")
     if config.leader_election is not None:
         rules = of_the_lease(config.leader_election.lease)
         yield _judged(Report(Subject.RIGHTS), cluster, rules, cluster.namespace)
     for warehouse in config.warehouses:
         for namespace in warehouse.namespaces:
-            yield _judged(Report(Subject.RIGHTS, warehouse.name), cluster, IN_EACH_NAMESPACE, namespace)
+            rules = IN_EACH_NAMESPACE if whole else (*IN_EACH_NAMESPACE, *WATCHED)
+            yield _judged(Report(Subject.RIGHTS, warehouse.name), cluster, rules, namespace)
 
 
 def _judged(report: Report, cluster: "Cluster", rules: Sequence[Rule], namespace: str) -> Finding:

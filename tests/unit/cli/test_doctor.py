@@ -420,6 +420,18 @@ def test_a_failure_ends_with_1_and_says_what_to_change(config: Path, api: FakeAp
     assert {one["warehouse"] for one in found} == {"", "other"}
 
 
+def test_where_each_namespace_is_watched_by_itself_nothing_is_asked_of_the_cluster(config: Path, api: FakeApi) -> None:
+    config.write_text(json.dumps({**json.loads(config.read_text()), "watch": "Namespaces"}))
+    api.refused = lambda right: right["namespace"] == "" or (right["namespace"], right["verb"]) == ("bi", "watch")
+    done = verb("doctor", "--config", str(config))
+    lines = [line for line in done.stdout.splitlines() if "rights" in line]
+    assert lines[1:] == [
+        "  ok       rights     kubeconfig's account has the 21 rights of the controller in namespace etl",
+        "  failed   rights     kubeconfig's account may not watch tablecompactions, watch compactioncleanups, "
+        "watch compactionpolicies, watch jobs, watch pods in namespace bi",
+    ]
+
+
 def judged_tenants(api: FakeApi, main: Warehouse) -> list[tuple[Level, str]]:
     config = OperatorConfig(warehouses=(main,), profiles=(SparkProfile(name="default", image="x"),))
     return [(one.level, one.message) for one in check_tenants(Cluster(), config)]

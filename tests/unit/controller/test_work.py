@@ -9,7 +9,7 @@ import pytest
 
 from compaction_operator.api.cleanup import PublishedState
 from compaction_operator.api.compaction import CompactionType
-from compaction_operator.api.config import Volume
+from compaction_operator.api.config import Volume, WatchScope
 from compaction_operator.api.request import Reason, agent_info, queue_worker
 from compaction_operator.cleanup.attempt import Holdings
 from compaction_operator.cleanup.reader_lock import cleanup_agent
@@ -414,6 +414,17 @@ def test_what_deleted_compactions_left_is_ended_where_the_operator_may(
     assert (metastore.asked("unlock"), names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 
 
+@pytest.mark.parametrize(("among", "ended"), [(None, True), ({"uid-default-nightly"}, True), (set(), False)])
+def test_of_unknown_attempts_only_those_that_were_in_sight_are_ended(
+    tmp_path: Path, among: set[str] | None, ended: bool
+) -> None:
+    """Others may be at work in namespaces that this operator does not watch, and their uploads are unknown."""
+    make_directory(tmp_path, STAGING)
+    metastore = metastore_of(table(tmp_path), locks=(replace(own_lock(7), last_heartbeat=LONG_AGO),))
+    assert work(metastore).sweep("lake", frozenset(), among=among) is None
+    assert (metastore.asked("unlock"), names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
+
+
 @pytest.mark.parametrize("volume", [None, Volume(claim_name="other", mount_path="/lake")])
 def test_an_attempt_on_another_volume_keeps_its_lock(tmp_path: Path, volume: Volume | None) -> None:
     """H3: behind it may be half of a pair, which only a warehouse with the table's volume can complete."""
@@ -669,3 +680,29 @@ def test_delete_some_of_the_partitions(tmp_path: Path) -> None:
     metastore.fail(MetastoreUnavailable("connection refused"))
     down = work(metastore).delete(one, one.spec.partitions, purge=False)
     assert down == Trouble("MetastoreUnavailable", "connection refused")
+
+
+OTHERS = OWN.replace("nightly", "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("watch", "agent", "waits"),
+    [
+        (WatchScope.CLUSTER, OTHERS, False),
+        (WatchScope.NAMESPACES, OTHERS, True),
+        (WatchScope.NAMESPACES, OWN, False),
+        (WatchScope.NAMESPACES, "hive", False),
+    ],
+)
+def test_what_works_on_a_table_out_of_sight_is_seen_by_its_lock(
+    tmp_path: Path, watch: WatchScope, agent: str, waits: bool
+) -> None:
+    """Where the whole cluster is watched, the cache knows of it, and of each that has ended."""
+    metastore = metastore_of(
+        table(tmp_path, parameters={"transactional": "true", "NO_AUTO_COMPACTION": "true"}),
+        locks=(replace(own_lock(7), agent=agent),),
+    )
+    config = CONFIG.model_copy(update={"watch": watch})
+    found = Work(config, clock=lambda: NOON, connect=lambda _: metastore.client()).preflight(compaction())
+    assert found.reason is (Reason.WAITING_FOR_LOCK if waits else None)
+    assert ("a namespace that this operator does not see" in found.message) is waits

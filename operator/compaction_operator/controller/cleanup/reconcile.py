@@ -34,7 +34,7 @@ class CleanupReconciler:
             left = None if cleanup is None or cleanup.ended else self._services.leave(cleanup)
             return left, False
         observed = await self._observe(cleanup, failures)
-        while self._services.ownership.sees(key.namespace):
+        while True:
             decision = decide(cleanup, observed, settings=self._services.config.cleanup, now=self._services.clock())
             before, cleanup = cleanup, await self._cluster.write(cleanup, decision.status)
             self._services.metrics.deleted(before, cleanup)
@@ -43,10 +43,9 @@ class CleanupReconciler:
             self._watch(cleanup, decision.action)
             if decision.action is CleanupAction.DISCARD:
                 await self._cluster.discard(cleanup)
-            if decision.action in _NOTHING_TO_SEE:
+            if decision.action in _NOTHING_TO_SEE or not self._services.ownership.sees(key.namespace):
                 return decision.requeue_after, decision.failed
             observed = await self._act(decision, cleanup, observed)
-        return None, False
 
     async def _observe(self, cleanup: Cleanup, failures: int) -> CleanupObservation:
         if cleanup.ended:

@@ -1,0 +1,433 @@
+"""The controller watches each namespace by itself: what it does not see it leaves alone, and the rest goes on."""
+
+import asyncio
+import io
+import logging
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from urllib3 import HTTPResponse
+
+from compaction_operator.api.config import WatchScope
+from compaction_operator.api.request import DriverResult, Reason
+from compaction_operator.controller.health import Vitals, readiness
+from compaction_operator.controller.kube import watches
+from compaction_operator.controller.kube.client import (
+    ExpiredError,
+    ForbiddenError,
+    GoneError,
+    Kube,
+    KubeError,
+    Raw,
+    _changes,
+)
+from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.controller.kube.sight import NOT_LISTED, Sight
+from compaction_operator.controller.kube.watches import Watch, connections
+from compaction_operator.controller.kube.workers import Load
+from tests.unit.controller.sandbox import CONFIG, Sandbox, cleanup_raw, compaction_raw, condition, runs
+from tests.unit.controller.test_controller import job, journal
+from tests.unit.controller.test_policies import policy_raw
+
+SINGLE = CONFIG.model_copy(update={"watch": WatchScope.NAMESPACES})
+"""Namespaces: default and other."""
+FORBIDDEN = "403 Forbidden: may not list"
+OTHER_TABLE = {"database": "sales", "name": "customers"}
+
+
+async def show(box: Sandbox, namespace: str) -> None:
+    """Let the watches of a namespace list what there is."""
+    for kind in ResourceKind:
+        for raw in box.kube.all(kind, namespace):
+            box.controller.on_event(kind, "ADDED", raw)
+        await box.controller.on_listed(kind, namespace)
+
+
+def hide(box: Sandbox, namespace: str) -> None:
+    """Take the rights on a namespace's compactions away."""
+    box.controller.on_obstacle(ResourceKind.COMPACTION, namespace, FORBIDDEN)
+
+
+async def seeing(*namespaces: str, box: Sandbox | None = None) -> Sandbox:
+    """Start a controller that may watch these of its namespaces."""
+    box = box or Sandbox(config=SINGLE)
+    box.create()
+    box.kube.watchers[:] = [lambda kind, event, raw: _bring(box, kind, event, raw)]
+    for namespace in ("default", "other"):
+        if namespace in namespaces:
+            await show(box, namespace)
+        else:
+            for kind in ResourceKind:
+                box.controller.on_obstacle(kind, namespace, FORBIDDEN)
+    await box.controller.load()
+    await box.run()
+    return box
+
+
+def _bring(box: Sandbox, kind: ResourceKind, event: str, raw: Raw) -> None:
+    if box.controller.sight.sees(raw["metadata"]["namespace"]):
+        box.controller.on_event(kind, event, raw)
+
+
+def phase(box: Sandbox, name: str, namespace: str) -> str | None:
+    return box.kube.status(ResourceKind.COMPACTION, name, namespace).get("phase")
+
+
+def events_about(box: Sandbox, namespace: str) -> list[str]:
+    return [one["reason"] for one in box.kube.events if one["metadata"]["namespace"] == namespace]
+
+
+def test_a_namespace_is_seen_while_each_kind_is(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    sight = Sight(["a", "b"])
+    changed = [sight.note("a", kind) for kind in ResourceKind]
+    assert changed == [False] * (len(ResourceKind) - 1) + [True]
+    assert (sight.sees("a"), sight.sees("b"), sight.sees("c")) == (True, False, False)
+    assert (sight.places(), sight.hidden()) == (["a"], {"b": NOT_LISTED})
+    assert sight.note("a", ResourceKind.POD, FORBIDDEN)
+    assert not sight.note("a", ResourceKind.JOB, FORBIDDEN)
+    assert (sight.places(), sight.hidden()["a"]) == ([], FORBIDDEN)
+    assert not sight.note("a", ResourceKind.JOB)
+    assert sight.note("a", ResourceKind.POD)
+    said = [record.getMessage() for record in caplog.records]
+    assert [one.partition(":")[0] for one in said] == ["namespace a is not served now", "namespace a is served again"]
+
+
+def test_the_whole_cluster_is_always_seen() -> None:
+    assert (Sight().sees("any"), Sight().places(), Sight().hidden()) == (True, [""], {})
+
+
+@runs
+async def test_the_cache_is_loaded_once_each_namespace_has_answered() -> None:
+    """What may not be watched delays nothing."""
+    box = Sandbox(config=SINGLE)
+    box.create()
+    loading = asyncio.create_task(box.controller.load())
+    await show(box, "default")
+    await asyncio.sleep(0)
+    assert not box.controller.loaded
+    for kind in ResourceKind:
+        box.controller.on_obstacle(kind, "other", FORBIDDEN)
+    await loading
+    assert box.controller.loaded
+
+
+@runs
+async def test_a_namespace_without_rights_holds_nothing_up_and_goes_on_once_it_has_them() -> None:
+    box = Sandbox(config=SINGLE)
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("first", namespace="other"))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("nightly"))
+    await seeing("default", box=box)
+    assert phase(box, "nightly", "default") == "Running"
+    assert phase(box, "first", "other") is None
+    assert events_about(box, "other") == []
+    box.kube.delete(ResourceKind.COMPACTION, "default", "nightly")
+    await show(box, "other")
+    await box.run()
+    assert phase(box, "first", "other") == "Running"
+
+
+@runs
+async def test_what_is_out_of_sight_takes_no_slot() -> None:
+    """Neither what runs there, nor what waits for its turn."""
+    config = SINGLE.model_copy(update={"max_concurrent_jobs": 1})
+    box = await seeing("default", "other", box=Sandbox(config=config))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("runs", namespace="other"))
+    await box.run()
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("next", namespace="other", table=OTHER_TABLE))
+    await box.run()
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("mine", table={"database": "sales", "name": "third"}))
+    await box.run()
+    assert phase(box, "mine", "default") == "Queued"
+    hide(box, "other")
+    await box.run()
+    assert phase(box, "mine", "default") == "Running"
+
+
+@runs
+async def test_an_attempt_that_went_out_of_sight_holds_its_table() -> None:
+    """Its driver may be at work: a second one would read what the first one publishes."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("runs", namespace="other"))
+    await box.run()
+    assert phase(box, "runs", "other") == "Running"
+    hide(box, "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("nightly"))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("free", table=OTHER_TABLE))
+    await box.pass_time(600)
+    assert (phase(box, "nightly", "default"), phase(box, "free", "default")) == ("Queued", "Running")
+    assert "compaction other/runs" in condition(box.compaction())["message"]
+
+
+async def with_a_cleanup_that_waits() -> Sandbox:
+    """A cleanup that waits for a reader, in a namespace that is seen."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await box.run()
+    box.kube.apply(ResourceKind.CLEANUP, journal())
+    box.work.locks = (12,)
+    box.kube.end_job(job(), DriverResult(reason=Reason.COMPACTED, message="done"), ok=True)
+    await box.run()
+    assert box.cleanup()["phase"] == "WaitingForReaders"
+    return box
+
+
+@runs
+async def test_a_cleanup_out_of_sight_deletes_nothing() -> None:
+    """Whoever suspends it there is not heard. Once it is seen, it goes on where it was."""
+    box = await with_a_cleanup_that_waits()
+    hide(box, "default")
+    box.work.locks = ()
+    looks = box.work.looks
+    await box.pass_time(3600)
+    assert box.work.count("delete") == 0
+    assert box.work.looks <= looks + 1
+    await show(box, "default")
+    await box.pass_time(60)
+    assert (box.cleanup()["phase"], box.work.count("delete")) == ("Succeeded", 1)
+
+
+@runs
+async def test_a_cleanup_that_goes_out_of_sight_between_two_steps_goes_no_further() -> None:
+    box = await with_a_cleanup_that_waits()
+    box.work.locks = ()
+    written = box.kube.replace_status
+
+    def lost(kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
+        answer = written(kind, raw, status)
+        hide(box, "default")
+        return answer
+
+    box.kube.replace_status = lost  # type: ignore[method-assign]
+    await box.pass_time(60)
+    assert box.work.count("delete") == 0
+
+
+@runs
+async def test_a_cleanup_that_was_deleted_unseen_does_not_go_on() -> None:
+    """A user deletes one to stop it."""
+    box = await with_a_cleanup_that_waits()
+    hide(box, "default")
+    box.kube.delete(ResourceKind.CLEANUP, "default", "nightly-1-0")
+    box.work.locks = ()
+    await show(box, "default")
+    assert box.controller._cache.cleanups.all() == []
+    await box.pass_time(60)
+    assert box.work.count("delete") == 0
+
+
+@runs
+async def test_a_namespace_whose_objects_cannot_be_compared_stays_out_of_sight() -> None:
+    box = await with_a_cleanup_that_waits()
+    hide(box, "default")
+
+    def refuse(kind: ResourceKind, namespace: str = "") -> list[Raw]:
+        raise KubeError("not now")
+
+    box.kube.list_all = refuse  # type: ignore[method-assign]
+    with pytest.raises(KubeError):
+        await show(box, "default")
+    assert not box.controller.sight.sees("default")
+
+
+@runs
+async def test_only_attempts_that_were_in_sight_are_swept() -> None:
+    """Compactions of other namespaces are as unknown as deleted ones; their journals are, too."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("gone"))
+    box.kube.apply(ResourceKind.CLEANUP, journal())
+    hidden = cleanup_raw("elsewhere-1-0")
+    hidden["metadata"]["namespace"] = "other"
+    hidden["spec"]["compaction"]["uid"] = "uid-other-elsewhere"
+    box.kube.apply(ResourceKind.CLEANUP, hidden)
+    hide(box, "other")
+    box.kube.delete(ResourceKind.COMPACTION, "default", "gone")
+    await box.pass_time(31)
+    assert box.work.among == {"uid-default-gone", "uid-default-nightly"}
+
+
+@runs
+async def test_in_the_whole_cluster_each_unknown_attempt_is_swept() -> None:
+    box = Sandbox()
+    await box.start()
+    await box.pass_time(31)
+    assert (len(box.work.swept), box.work.among) == (1, None)
+
+
+@runs
+async def test_a_policy_out_of_sight_makes_no_look() -> None:
+    box = Sandbox(config=SINGLE)
+    box.kube.apply(ResourceKind.POLICY, policy_raw())
+    await seeing("default", "other", box=box)
+    surveys = box.work.surveys
+    assert surveys > 0
+    hide(box, "default")
+    await box.pass_time(3600)
+    assert box.work.surveys == surveys
+
+
+@runs
+async def test_the_history_is_checked_where_it_is_seen() -> None:
+    """A doubt about a kind asks no namespace that would refuse."""
+    box = await with_a_cleanup_that_waits()
+    hide(box, "other")
+    asked: list[str] = []
+    listed = box.kube.list_all
+
+    def noting(kind: ResourceKind, namespace: str = "") -> list[Raw]:
+        asked.append(namespace)
+        return listed(kind, namespace)
+
+    box.kube.list_all = noting  # type: ignore[method-assign]
+    box.controller._history.doubt(ResourceKind.CLEANUP)
+    await box.controller.check_history()
+    assert asked == ["default"]
+    hide(box, "default")
+    box.controller._history.doubt(ResourceKind.CLEANUP)
+    await box.controller.check_history()
+    assert asked == ["default"]
+
+
+@runs
+async def test_who_is_not_served_is_a_metric() -> None:
+    box = await seeing("default")
+    value = box.metrics.registry.get_sample_value
+    name = "compaction_operator_namespace_served"
+    assert [value(name, {"namespace": one}) for one in ("default", "other")] == [1.0, 0.0]
+
+
+def test_readiness_names_who_is_not_served() -> None:
+    vitals = Vitals(leads=True, loaded=True, step=1.0, heard=None, kube=Load(0, 1, 0.0), hidden={"b": FORBIDDEN})
+    assert readiness(vitals) == (True, ("role: leader", "cache: loaded", f"namespace b: not served: {FORBIDDEN}"))
+
+
+class Scripted(Kube):
+    """An API server that answers the calls of a watch one after the other; each is a value or an error."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = iter(answers)
+        self.since: list[str] = []
+
+    def _next(self) -> Iterator[Raw]:
+        answer = next(self._answers)
+        if isinstance(answer, BaseException):
+            raise answer
+        return iter(answer)
+
+    def pages(self, kind: ResourceKind, namespace: str) -> Iterator[Raw]:
+        return self._next()
+
+    def changes(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
+        self.since.append(since)
+        return self._next()
+
+
+class Heard:
+    """A listener that notes what it hears."""
+
+    def __init__(self) -> None:
+        self.all: list[Any] = []
+
+    def on_event(self, kind: ResourceKind, event: str | None, raw: Mapping[str, Any]) -> None:
+        self.all.append((event, raw["metadata"]["name"]))
+
+    async def on_listed(self, kind: ResourceKind, namespace: str) -> None:
+        self.all.append("listed")
+
+    def on_obstacle(self, kind: ResourceKind, namespace: str, obstacle: str) -> None:
+        self.all.append(obstacle)
+
+
+class OverError(Exception):
+    """The script has ended."""
+
+
+def named(name: str, version: int) -> Raw:
+    return {"metadata": {"name": name, "resourceVersion": str(version)}}
+
+
+def page(version: int, *items: Raw) -> Raw:
+    return {"metadata": {"resourceVersion": str(version)}, "items": list(items)}
+
+
+def change(type_: str, raw: Raw) -> Raw:
+    return {"type": type_, "object": raw}
+
+
+def heard(monkeypatch: pytest.MonkeyPatch, *answers: Any, kind: ResourceKind = ResourceKind.JOB) -> tuple[Any, Any]:
+    """Let a watch follow the script; return what its listener heard, and from which versions it watched."""
+    monkeypatch.setattr(watches, "PAUSE", 0.0)
+    kube, listener = Scripted(*answers, OverError()), Heard()
+
+    async def run() -> None:
+        with ThreadPoolExecutor(1) as pool, pytest.raises(OverError):
+            await Watch("a", kind, kube, pool, listener).run()
+
+    asyncio.run(run())
+    return listener.all, kube.since
+
+
+def test_a_watch_lists_and_then_tells_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the API server ends it, it goes on from the last version, also from that of a bookmark."""
+    pages = [page(5, named("x", 3)), page(5, named("y", 4))]
+    first = [change("MODIFIED", named("x", 6)), change("BOOKMARK", named("", 9))]
+    said, since = heard(monkeypatch, pages, first, [change("DELETED", named("y", 10))])
+    assert said == [("ADDED", "x"), ("ADDED", "y"), "listed", ("MODIFIED", "x"), ("DELETED", "y")]
+    assert since == ["5", "9", "10"]
+
+
+def test_a_watch_that_is_refused_says_so_and_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when it may list, but not watch: what it has listed does not count then."""
+    refused = ForbiddenError(FORBIDDEN)
+    said, _ = heard(monkeypatch, refused, [page(5, named("x", 3))], refused, [page(6)], [])
+    assert said == [FORBIDDEN, ("ADDED", "x"), FORBIDDEN, "listed"]
+
+
+def test_a_watch_whose_version_has_expired_lists_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, since = heard(monkeypatch, [page(5)], ExpiredError("410"), [page(7)], [])
+    assert (said, since) == (["listed"], ["5", "7", "7"])
+
+
+def test_a_watch_that_fails_is_no_obstacle(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """The API server may be away for a moment: what is known still counts. It is said once."""
+    away = KubeError("API server not reachable")
+    said, _ = heard(monkeypatch, away, away, [page(5)], [], away, [page(5)], [])
+    assert said == ["listed", "listed"]
+    assert [one.levelname for one in caplog.records] == ["WARNING", "WARNING"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (ResourceKind.POLICY, "listed"),
+        (ResourceKind.CLEANUP, "the API server does not know CompactionCleanup: install the CRDs"),
+    ],
+)
+def test_a_kind_without_its_crd(monkeypatch: pytest.MonkeyPatch, kind: ResourceKind, says: str) -> None:
+    said, _ = heard(monkeypatch, GoneError("404"), kind=kind)
+    assert said == [says]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}\n', ExpiredError),
+        (b'{"type": "ERROR", "object": {"code": 500, "reason": "InternalError", "message": "no"}}\n', KubeError),
+        (b'{"type": "ADDED", "obj', KubeError),
+    ],
+)
+def test_an_error_within_a_watch(body: bytes, expected: type[KubeError]) -> None:
+    with pytest.raises(KubeError) as raised:
+        list(_changes(HTTPResponse(io.BytesIO(body), preload_content=False)))
+    assert type(raised.value) is expected
+
+
+def test_changes_may_come_in_pieces() -> None:
+    lines = b'{"type": "ADDED", "object": {}}\n{"type": "DELETED", "object": {}}\n'
+    assert [one["type"] for one in _changes(HTTPResponse(io.BytesIO(lines), preload_content=False))] == ["ADDED", "DELETED"]
+
+
+def test_each_watch_has_a_connection() -> None:
+    assert connections(["a", "b"]) == 2 * len(ResourceKind)
