@@ -28,19 +28,25 @@ ESTABLISHED_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Installed:
-    """Where the controller finds its configuration, and each of the two its token; the controller's environment."""
+    """Where the controller finds its configuration, and each of the two its token; the controller's environment.
+
+    `later` is what the chart has for namespaces of the warehouse that do not exist.
+    """
 
     config: Path
     controller_environment: Mapping[str, str]
     controller_secrets: Path
     driver_secrets: Path
+    later: Sequence[Mapping[str, Any]]
 
 
 def install(plane: ControlPlane, *, warehouse: Mapping[str, Any], folder: Path, values: Mapping[str, Any]) -> Installed:
     """Install the chart for one warehouse, `main`; `values` are more of the chart's, as they are written in YAML."""
     objects = _rendered(_values(warehouse, values))
     plane.create(restricted_namespace(SYSTEM_NAMESPACE), restricted_namespace(NAMESPACE))
-    plane.create(*(one for one in objects if one["kind"] not in NOT_RUN_HERE))
+    made = [one for one in objects if one["kind"] not in NOT_RUN_HERE]
+    later = [one for one in made if one["metadata"].get("namespace", NAMESPACE) not in (SYSTEM_NAMESPACE, NAMESPACE)]
+    plane.create(*(one for one in made if one not in later))
     (configuration,) = (one for one in objects if one["kind"] == "ConfigMap")
     config = folder / "config.yaml"
     # NB: planes share a machine, so none may take the metrics' port. All processes have the volumes at their paths.
@@ -54,6 +60,7 @@ def install(plane: ControlPlane, *, warehouse: Mapping[str, Any], folder: Path, 
         controller_environment=_controller_environment(objects),
         controller_secrets=_secrets(plane, SYSTEM_NAMESPACE, CONTROLLER_ACCOUNT, folder),
         driver_secrets=_secrets(plane, NAMESPACE, DRIVER_ACCOUNT, folder),
+        later=later,
     )
 
 

@@ -278,11 +278,11 @@ class Plane:
             **self._receipts(),
             **self._warehouse,
         }
-        installed = install(self.control, warehouse=main, folder=self._folder, values=self._values)
+        self.installed = install(self.control, warehouse=main, folder=self._folder, values=self._values)
         api = self.control.client()
         self._custom = kubernetes.client.CustomObjectsApi(api)
         self.mirror = Mirror(api, NAMESPACE)
-        self._make_processes(api, installed)
+        self._make_processes(api, self.installed)
         self.mirror.start()
         self.controller.start()
         return self

@@ -19,6 +19,11 @@ from tests.support.profiles import EVERYTHING
 SYSTEM = "compaction-system"
 RELEASE = "compaction-operator"
 TENANT = "tenant"
+SINGLE_SYSTEM, SINGLE_TENANT = "single-system", "single-tenant"
+SINGLE = {"watch": "Namespaces", "rbac": {"aggregateClusterRoles": False}, "crds": {"install": False}}
+"""Values of a release that has nothing outside of its namespaces."""
+PLATFORM = "platform"
+"""A user with all rights in these two namespaces, and none in the cluster."""
 USERS = ("view", "edit", "admin")
 CLEANUPS, COMPACTIONS = "compactioncleanups.compaction.dev", "tablecompactions.compaction.dev"
 CONTROLLERS = ("namespace-controller", "clusterrole-aggregation-controller")
@@ -124,3 +129,20 @@ def installed(cluster: Cluster) -> Iterator[Cluster]:
     cluster.helm("uninstall", RELEASE, "--namespace", SYSTEM)
     cluster.plane.kubectl("delete", "namespace", TENANT)
     cluster.plane.kubectl("delete", *cluster.plane.kubectl("get", "crd", "-o", "name").split())
+
+
+@pytest.fixture(scope="module")
+def single(installed: Cluster) -> Iterator[Cluster]:
+    """Give the cluster with one more release, which a user has installed who has no right in the cluster."""
+    for namespace in (SINGLE_SYSTEM, SINGLE_TENANT):
+        installed.plane.create(restricted_namespace(namespace))
+        given = ("--clusterrole=cluster-admin", f"--user={PLATFORM}")
+        installed.plane.kubectl("create", "rolebinding", PLATFORM, "-n", namespace, *given)
+    where = ("--namespace", SINGLE_SYSTEM, "--kube-as-user", PLATFORM)
+    chosen = values(SINGLE_TENANT) | SINGLE
+    for _ in ("install", "upgrade"):
+        done = installed.helm("upgrade", "--install", RELEASE, str(CHART), *where, values=chosen)
+        assert done.returncode == 0, done.stderr
+    yield installed
+    installed.helm("uninstall", RELEASE, "--namespace", SINGLE_SYSTEM)
+    installed.plane.kubectl("delete", "namespace", SINGLE_SYSTEM, SINGLE_TENANT)

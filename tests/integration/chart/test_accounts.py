@@ -6,7 +6,7 @@ import textwrap
 import pytest
 from sandbox.harness.chart import CHART
 
-from .conftest import TENANT, Cluster
+from .conftest import CLEANUPS, COMPACTIONS, PLATFORM, RELEASE, SINGLE_SYSTEM, SINGLE_TENANT, SYSTEM, TENANT, Cluster
 
 PAGE = CHART.parents[1] / "docs" / "install.md"
 SHOWN = re.compile(r"^\$ kubectl (auth can-i --list [^\n]*)\n(.*?)(?=^\$|\Z)", re.MULTILINE | re.DOTALL)
@@ -17,10 +17,11 @@ Row = tuple[str, str, str, frozenset[str]]
 """Resource, paths that are none, names of resources, verbs."""
 
 
-def shown() -> list[tuple[str, set[Row]]]:
-    """Return the commands of the page, and what it shows for each."""
-    (block,) = re.findall(r"^```console\n(\$ kubectl auth can-i --list .*?)^```$", PAGE.read_text(), re.M | re.S)
-    return [(command, rows(text)) for command, text in SHOWN.findall(textwrap.dedent(block))]
+def shown(*, single: bool = False) -> list[tuple[str, set[Row]]]:
+    """Return the commands of the page, and what it shows for each; with `single` where namespaces are watched."""
+    blocks = re.findall(r"^```console\n(\$ kubectl auth can-i --list .*?)^```$", PAGE.read_text(), re.M | re.S)
+    assert len(blocks) == 2
+    return [(command, rows(text)) for command, text in SHOWN.findall(textwrap.dedent(blocks[single]))]
 
 
 def rows(text: str) -> set[Row]:
@@ -42,6 +43,38 @@ def test_each_account_may_do_what_the_page_shows(installed: Cluster, command: st
     assert asked(installed, *command.replace("analytics", TENANT).split()) == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"), shown(single=True), ids=lambda part: part if isinstance(part, str) else ""
+)
+def test_so_may_the_controller_that_watches_single_namespaces(
+    single: Cluster, command: str, expected: set[Row]
+) -> None:
+    assert expected
+    command = command.replace("analytics", SINGLE_TENANT).replace(SYSTEM, SINGLE_SYSTEM)
+    assert asked(single, *command.split()) == expected
+
+
+def test_it_has_no_right_anywhere_else(single: Cluster) -> None:
+    """Nor has who installed it, and its release has nothing of the cluster's."""
+    account = f"--as=system:serviceaccount:{SINGLE_SYSTEM}:{RELEASE}"
+    for namespace in ("default", TENANT):
+        assert asked(single, "auth", "can-i", "--list", account, "-n", namespace) == set()
+    assert not single.may(PLATFORM, "list", "namespaces", namespace="")
+    bound = single.plane.kubectl("get", "clusterrolebindings", "-o", "jsonpath={.items[*].subjects[*].namespace}")
+    assert SYSTEM in bound.split()
+    assert SINGLE_SYSTEM not in bound.split()
+
+
+def test_users_have_roles_that_the_administrator_of_the_namespace_binds(single: Cluster) -> None:
+    """Here Kubernetes' own roles have rights on these kinds only by the other release."""
+    roles = {f"role.rbac.authorization.k8s.io/{RELEASE}-{one}" for one in ("view", "edit", "approve")}
+    assert roles < single.names("role", SINGLE_TENANT)
+    given = (f"--role={RELEASE}-approve", "--user=anna")
+    single.plane.kubectl("create", "rolebinding", "approve", "-n", SINGLE_TENANT, *given)
+    assert single.may("anna", "patch", CLEANUPS, namespace=SINGLE_TENANT)
+    assert not single.may("anna", "create", COMPACTIONS, namespace=SINGLE_TENANT)
+
+
 def test_the_page_shows_each_account_wherever_it_has_rights() -> None:
     commands = [command for command, _ in shown()]
     controller = "auth can-i --list --as=system:serviceaccount:compaction-system:compaction-operator"
@@ -51,3 +84,4 @@ def test_the_page_shows_each_account_wherever_it_has_rights() -> None:
         f"{controller} -n default",
         "auth can-i --list --as=system:serviceaccount:analytics:compaction-driver -n analytics",
     ]
+    assert [command for command, _ in shown(single=True)] == commands[:2]

@@ -176,7 +176,7 @@ async def with_a_cleanup_that_waits() -> Sandbox:
 
 @runs
 async def test_a_cleanup_out_of_sight_deletes_nothing() -> None:
-    """Whoever suspends it there is not heard. Once it is seen, it goes on where it was."""
+    """A user who suspends it there is not heard. Once it is seen, it goes on where it was."""
     box = await with_a_cleanup_that_waits()
     hide(box, "default")
     box.work.locks = ()
@@ -426,7 +426,10 @@ def test_an_error_within_a_watch(body: bytes, expected: type[KubeError]) -> None
 
 def test_changes_may_come_in_pieces() -> None:
     lines = b'{"type": "ADDED", "object": {}}\n{"type": "DELETED", "object": {}}\n'
-    assert [one["type"] for one in _changes(HTTPResponse(io.BytesIO(lines), preload_content=False))] == ["ADDED", "DELETED"]
+    assert [one["type"] for one in _changes(HTTPResponse(io.BytesIO(lines), preload_content=False))] == [
+        "ADDED",
+        "DELETED",
+    ]
 
 
 def test_each_watch_has_a_connection() -> None:
