@@ -79,7 +79,7 @@ class NamespaceGauges(Collector):
             text = "1 if a namespace of a warehouse is watched, 0 if it is missing or its rights are"
             hidden = self._sight.hidden()
             served = (((name,), float(name not in hidden)) for name in self._sight.namespaces or ())
-            yield _gauge("namespace_served", text, ("namespace",), served)
+            yield _gauge("namespace_served", text, ("name",), served)
 
 
 class PolicyGauges(Collector):

@@ -27,9 +27,11 @@ from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.sight import NOT_LISTED, Sight
 from compaction_operator.controller.kube.watches import Watch, connections
 from compaction_operator.controller.kube.workers import Load
-from tests.unit.controller.sandbox import CONFIG, Sandbox, cleanup_raw, compaction_raw, condition, runs
+from compaction_operator.metastore import QueueState
+from tests.unit.controller.sandbox import CONFIG, Sandbox, cleanup_raw, compaction_raw, condition, runs, with_pool
 from tests.unit.controller.test_controller import job, journal
 from tests.unit.controller.test_policies import policy_raw
+from tests.unit.controller.test_pools import enqueue, states
 
 SINGLE = CONFIG.model_copy(update={"watch": WatchScope.NAMESPACES})
 """Namespaces: default and other."""
@@ -127,6 +129,50 @@ async def test_a_namespace_without_rights_holds_nothing_up_and_goes_on_once_it_h
     await show(box, "other")
     await box.run()
     assert phase(box, "first", "other") == "Running"
+
+
+@runs
+async def test_nothing_is_written_about_what_is_out_of_sight() -> None:
+    """Not even that no operator serves it, as soon as one kind cannot be watched."""
+    box = await seeing("default")
+    raws = {ResourceKind.COMPACTION: compaction_raw(), ResourceKind.POLICY: policy_raw()}
+    for kind, raw in raws.items():
+        raw["metadata"]["namespace"] = "other"
+        box.controller.on_event(kind, "ADDED", box.kube.apply(kind, raw))
+    await box.pass_time(7200)
+    assert [box.kube.status(kind, raw["metadata"]["name"], "other") for kind, raw in raws.items()] == [{}, {}]
+    assert events_about(box, "other") == []
+
+
+@runs
+async def test_no_entry_is_taken_for_a_namespace_out_of_sight() -> None:
+    """It would be held back from Hive's own Workers, and no compaction of it could be created."""
+    box = Sandbox(config=with_pool().model_copy(update={"watch": WatchScope.NAMESPACES}))
+    enqueue(box, "orders")
+    await seeing("other", box=box)
+    await box.pass_time(600)
+    assert states(box) == [QueueState.INITIATED]
+    await show(box, "default")
+    await box.pass_time(60)
+    assert states(box) == [QueueState.WORKING]
+
+
+@runs
+async def test_what_is_out_of_sight_leaves_the_line() -> None:
+    """A slot that is offered to it would be lost."""
+    config = SINGLE.model_copy(update={"max_concurrent_jobs": 1})
+    box = await seeing("default", "other", box=Sandbox(config=config))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("runs"))
+    await box.run()
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("next", namespace="other", table=OTHER_TABLE))
+    await box.run()
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("mine", table={"database": "sales", "name": "third"}))
+    await box.run()
+    hide(box, "other")
+    await box.run()
+    box.kube.delete(ResourceKind.COMPACTION, "default", "runs")
+    await box.pass_time(60)
+    assert (phase(box, "next", "other"), phase(box, "mine", "default")) == ("Queued", "Running")
 
 
 @runs
@@ -295,7 +341,7 @@ async def test_who_is_not_served_is_a_metric() -> None:
     box = await seeing("default")
     value = box.metrics.registry.get_sample_value
     name = "compaction_operator_namespace_served"
-    assert [value(name, {"namespace": one}) for one in ("default", "other")] == [1.0, 0.0]
+    assert [value(name, {"name": one}) for one in ("default", "other")] == [1.0, 0.0]
 
 
 def test_readiness_names_who_is_not_served() -> None:
