@@ -5,6 +5,7 @@ import io
 import logging
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from compaction_operator.controller.kube.sight import NOT_LISTED, Sight
 from compaction_operator.controller.kube.watches import Watch, connections
 from compaction_operator.controller.kube.workers import Load
 from compaction_operator.metastore import QueueState
-from tests.unit.controller.sandbox import CONFIG, Sandbox, cleanup_raw, compaction_raw, condition, runs, with_pool
+from tests.unit.controller.sandbox import CONFIG, NOON, Sandbox, cleanup_raw, compaction_raw, condition, runs, with_pool
 from tests.unit.controller.test_controller import job, journal
 from tests.unit.controller.test_policies import policy_raw
 from tests.unit.controller.test_pools import enqueue, states
@@ -36,6 +37,7 @@ from tests.unit.controller.test_pools import enqueue, states
 SINGLE = CONFIG.model_copy(update={"watch": WatchScope.NAMESPACES})
 """Namespaces: default and other."""
 FORBIDDEN = "403 Forbidden: may not list"
+EARLIER = NOON - timedelta(minutes=1)
 OTHER_TABLE = {"database": "sales", "name": "customers"}
 
 
@@ -164,7 +166,9 @@ async def test_what_is_out_of_sight_leaves_the_line() -> None:
     box = await seeing("default", "other", box=Sandbox(config=config))
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw("runs"))
     await box.run()
-    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("next", namespace="other", table=OTHER_TABLE))
+    box.kube.apply(
+        ResourceKind.COMPACTION, compaction_raw("next", namespace="other", created=EARLIER, table=OTHER_TABLE)
+    )
     await box.run()
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw("mine", table={"database": "sales", "name": "third"}))
     await box.run()
