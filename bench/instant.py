@@ -26,7 +26,7 @@ class InstantWork(Work):
         """Nothing is in the way."""
         return Preflight()
 
-    def sweep(self, *_: object) -> None:
+    def sweep(self, *_: object, **__: object) -> None:
         """Nothing was left behind."""
 
 

@@ -37,7 +37,7 @@ class Installed:
     controller_environment: Mapping[str, str]
     controller_secrets: Path
     driver_secrets: Path
-    later: Sequence[Mapping[str, Any]]
+    later: Sequence[dict[str, Any]]
 
 
 def install(plane: ControlPlane, *, warehouse: Mapping[str, Any], folder: Path, values: Mapping[str, Any]) -> Installed:

@@ -57,8 +57,9 @@ def create(plane: Plane, name: str, namespace: str) -> None:
 
 def status(plane: Plane, name: str, namespace: str) -> dict[str, Any]:
     custom = kubernetes.client.CustomObjectsApi(plane.client())
-    found: dict[str, Any] = custom.get_namespaced_custom_object(GROUP, VERSION, namespace, api.PLURAL, name)
-    return found.get("status", {})
+    raw = custom.get_namespaced_custom_object(GROUP, VERSION, namespace, api.PLURAL, name)
+    found: dict[str, Any] = raw.get("status", {})
+    return found
 
 
 def log(plane: Plane) -> str:

@@ -369,7 +369,7 @@ class Scripted(Kube):
     def pages(self, kind: ResourceKind, namespace: str) -> Iterator[Raw]:
         return self._next()
 
-    def changes(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
+    def watch(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
         self.since.append(since)
         return self._next()
 

@@ -785,12 +785,12 @@ async def test_what_the_api_server_refuses_is_said_in_the_status() -> None:
 @runs
 async def test_a_cluster_without_the_crd_works_as_before() -> None:
     box = Sandbox()
-    listed: Callable[[ResourceKind], list[Raw]] = box.kube.list_all
+    listed: Callable[[ResourceKind, str], list[Raw]] = box.kube.list_all
 
-    def list_all(kind: ResourceKind) -> list[Raw]:
+    def list_all(kind: ResourceKind, namespace: str = "") -> list[Raw]:
         if kind is ResourceKind.POLICY:
             raise GoneError("404")
-        return listed(kind)
+        return listed(kind, namespace)
 
     box.kube.list_all = list_all  # type: ignore[method-assign]
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw())

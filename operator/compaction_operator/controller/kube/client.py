@@ -96,7 +96,7 @@ class Kube:
         ask, *arguments = self._watched(kind, namespace)
         return _pages(lambda *args, **options: json.loads(ask(*args, **options).data), *arguments)
 
-    def changes(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
+    def watch(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
         """Begin to watch those objects; return the changes after a version, which end after a minute.
 
         The API server judges the rights at the beginning of a watch, so a lost one shows soon. This and the changes

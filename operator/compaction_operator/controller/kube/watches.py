@@ -88,7 +88,7 @@ class Watch:
             changes = await self._changes_after(version)
 
     async def _changes_after(self, version: str) -> Iterator[Raw]:
-        return await run_in(self._pool, self._kube.changes, self._kind, self._namespace, version)
+        return await run_in(self._pool, self._kube.watch, self._kind, self._namespace, version)
 
     async def _tell(self, changes: Iterator[Raw], version: str) -> str:
         """Tell of the changes after a version until the API server ends the watch; return the version by then."""
