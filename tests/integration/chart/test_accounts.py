@@ -2,9 +2,12 @@
 
 import re
 import textwrap
+from collections.abc import Mapping
 
 import pytest
 from sandbox.harness.chart import CHART
+
+from compaction_operator.cli.right_checks import IN_EACH_NAMESPACE, WATCHED
 
 from .conftest import CLEANUPS, COMPACTIONS, PLATFORM, RELEASE, SINGLE_SYSTEM, SINGLE_TENANT, SYSTEM, TENANT, Cluster
 
@@ -52,6 +55,19 @@ def test_so_may_the_controller_that_watches_single_namespaces(
     assert expected
     command = command.replace("analytics", SINGLE_TENANT).replace(SYSTEM, SINGLE_SYSTEM)
     assert asked(single, *command.split()) == expected
+
+
+def test_the_doctor_asks_for_the_same() -> None:
+    _, expected = shown(single=True)[1]
+    rights = [right for rule in (*IN_EACH_NAMESPACE, *WATCHED) for right in rule.rights(TENANT)]
+    named = {(_named(right), right["verb"]) for right in rights}
+    assert named == {(resource, verb) for resource, _, _, verbs in expected for verb in verbs}
+
+
+def _named(right: Mapping[str, str]) -> str:
+    """Return the resource of a right as kubectl shows it."""
+    below = f"/{right['subresource']}" if right["subresource"] else ""
+    return ".".join(filter(None, (right["resource"], right["group"]))) + below
 
 
 def test_it_has_no_right_anywhere_else(single: Cluster) -> None:
