@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
@@ -58,14 +59,24 @@ class Cutting(BaseHTTPRequestHandler):
         pass
 
 
-def test_an_answer_that_is_cut_is_an_error_of_the_api_server() -> None:
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda kube: kube.list_pods("n", "j"),
+        lambda kube: list(kube.pages(ResourceKind.POD, "n")),
+        lambda kube: list(kube.pages(ResourceKind.COMPACTION, "n")),
+        lambda kube: list(kube.watch(ResourceKind.JOB, "n", "7")),
+    ],
+    ids=["list", "pages of pods", "pages of our own", "watch"],
+)
+def test_an_answer_that_is_cut_is_an_error_of_the_api_server(ask: Callable[[Kube], Any]) -> None:
     """The controller tries again; another error would end what it does."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Cutting) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         settings = client.Configuration(host=f"http://127.0.0.1:{server.server_port}")
         settings.retries = False
-        with pytest.raises(KubeError, match="not reachable"):
-            Kube(client.ApiClient(settings)).list_pods("n", "j")
+        with pytest.raises(KubeError, match="not reachable|was cut"):
+            ask(Kube(client.ApiClient(settings)))
         server.shutdown()
 
 

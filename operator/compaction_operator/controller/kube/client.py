@@ -92,9 +92,9 @@ class Kube:
         return int(ask(*arguments, limit=1)["metadata"]["resourceVersion"])
 
     def pages(self, kind: ResourceKind, namespace: str) -> Iterator[Raw]:
-        """Yield all watched objects of a kind in a namespace, page by page."""
-        ask, *arguments = self._watched(kind, namespace)
-        return _pages(lambda *args, **options: json.loads(ask(*args, **options).data), *arguments)
+        """Yield all watched objects of a kind in a namespace, page by page. NB: they are served as etcd has them."""
+        ask, arguments, own = self._watched(kind, namespace)
+        return _pages(partial(raw_answer, ask, **own), *arguments)
 
     def watch(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
         """Begin to watch those objects; return the changes after a version, which end after a minute.
@@ -102,20 +102,21 @@ class Kube:
         The API server judges the rights at the beginning of a watch, so a lost one shows soon. This and the changes
         raise ExpiredError.
         """
-        ask, *arguments = self._watched(kind, namespace)
+        ask, arguments, own = self._watched(kind, namespace)
         until = {"timeout_seconds": WATCH_SECONDS, "timeout": (TIMEOUT[0], WATCH_SECONDS + TIMEOUT[1])}
-        response = ask(*arguments, watch=True, resource_version=since, allow_watch_bookmarks=True, **until)
-        return _changes(response)
+        asked = {"watch": True, "resource_version": since, "allow_watch_bookmarks": True, "_preload_content": False}
+        return _changes(_call(ask, *arguments, **own, **asked, **until))
 
-    def _watched(self, kind: ResourceKind, namespace: str) -> tuple[Callable[..., Any], *tuple[str, ...]]:
-        """Return the call that lists or watches a kind, with its arguments; of Jobs and pods only those of attempts."""
-        own: dict[str, Any] = {"_preload_content": False, "label_selector": LABEL_COMPACTION_UID}
+    def _watched(
+        self, kind: ResourceKind, namespace: str
+    ) -> tuple[Callable[..., Any], tuple[str, ...], dict[str, str]]:
+        """Return what lists or watches a kind, its arguments and options; of Jobs and pods only those of attempts."""
+        own = {"label_selector": LABEL_COMPACTION_UID}
         if kind is ResourceKind.POD:
-            return partial(_call, self._core.list_namespaced_pod, **own), namespace
+            return self._core.list_namespaced_pod, (namespace,), own
         if kind is ResourceKind.JOB:
-            return partial(_call, self._batch.list_namespaced_job, **own), namespace
-        ask = partial(_call, self._custom.list_namespaced_custom_object, _preload_content=False)
-        return ask, GROUP, VERSION, namespace, _PLURALS[kind]
+            return self._batch.list_namespaced_job, (namespace,), own
+        return self._custom.list_namespaced_custom_object, (GROUP, VERSION, namespace, _PLURALS[kind]), {}
 
     def _lister(self, kind: ResourceKind, namespace: str) -> tuple[Callable[..., Raw], *tuple[str, ...]]:
         """Return the call that lists a kind, with its arguments."""
