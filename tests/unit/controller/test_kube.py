@@ -75,7 +75,7 @@ def test_an_answer_that_is_cut_is_an_error_of_the_api_server(ask: Callable[[Kube
         threading.Thread(target=server.serve_forever, daemon=True).start()
         settings = client.Configuration(host=f"http://127.0.0.1:{server.server_port}")
         settings.retries = False
-        with pytest.raises(KubeError, match="not reachable|was cut"):
+        with pytest.raises(KubeError, match=r"not reachable|was cut"):
             ask(Kube(client.ApiClient(settings)))
         server.shutdown()
 

@@ -211,6 +211,101 @@ async def test_an_attempt_that_went_out_of_sight_holds_its_table() -> None:
     assert "compaction other/runs" in condition(box.compaction())["message"]
 
 
+async def with_a_record_that_fails(error: KubeError) -> Sandbox:
+    """One slot; the record of an attempt in `other` fails, then its namespace goes out of sight."""
+    config = SINGLE.model_copy(update={"max_concurrent_jobs": 1})
+    box = await seeing("default", "other", box=Sandbox(config=config))
+    written = box.kube.replace_status
+
+    def fail(kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
+        if status.get("attempt"):
+            raise error
+        return written(kind, raw, status)
+
+    box.kube.replace_status = fail  # type: ignore[method-assign]
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("runs", namespace="other"))
+    await box.run()
+    hide(box, "other")
+    await box.pass_time(60)
+    box.kube.replace_status = written  # type: ignore[method-assign]
+    return box
+
+
+@runs
+async def test_an_attempt_whose_record_was_refused_holds_nothing() -> None:
+    """The rights are gone before the watches notice it."""
+    box = await with_a_record_that_fails(ForbiddenError(FORBIDDEN))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("nightly"))
+    await box.pass_time(60)
+    assert phase(box, "nightly", "default") == "Running"
+
+
+@runs
+async def test_an_attempt_that_may_be_recorded_out_of_sight_keeps_its_table_and_no_slot() -> None:
+    """Its driver may run. Once it is seen, its table is free for it alone."""
+    box = await with_a_record_that_fails(KubeError("timed out"))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("nightly"))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("free", table=OTHER_TABLE))
+    await box.pass_time(60)
+    assert (phase(box, "nightly", "default"), phase(box, "free", "default")) == ("Queued", "Running")
+    assert "compaction other/runs" in condition(box.compaction())["message"]
+    box.kube.delete(ResourceKind.COMPACTION, "default", "free")
+    await show(box, "other")
+    await box.pass_time(60)
+    assert (phase(box, "nightly", "default"), phase(box, "runs", "other")) == ("Queued", "Running")
+
+
+@runs
+async def test_no_time_counts_against_a_driver_out_of_sight() -> None:
+    """It may have held locks and let go of them meanwhile."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    box.work.holding = False
+    await box.pass_time(200)
+    hide(box, "default")
+    await box.pass_time(1000)
+    await show(box, "default")
+    await box.pass_time(200)
+    assert (phase(box, "nightly", "default"), box.kube.reasons().count("DriverLost")) == ("Running", 0)
+    await box.pass_time(400)
+    assert box.kube.reasons().count("DriverLost") == 1
+
+
+@runs
+async def test_a_compaction_that_goes_out_of_sight_in_its_preflight_does_not_start() -> None:
+    """Nor does it keep the table from others."""
+    box = await seeing("default", "other")
+    box.work.during_preflight = lambda: hide(box, "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("first", namespace="other"))
+    await box.run()
+    box.work.during_preflight = lambda: None
+    assert "attempt" not in box.kube.status(ResourceKind.COMPACTION, "first", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("nightly"))
+    await box.run()
+    assert phase(box, "nightly", "default") == "Running"
+
+
+@runs
+async def test_a_compaction_that_goes_out_of_sight_with_its_record_has_no_job() -> None:
+    box = await seeing("default", "other")
+    written = box.kube.replace_status
+
+    def lost(kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
+        answer = written(kind, raw, status)
+        if status.get("attempt"):
+            hide(box, "default")
+        return answer
+
+    box.kube.replace_status = lost  # type: ignore[method-assign]
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await box.pass_time(60)
+    assert (box.compaction()["attempt"], box.kube.jobs()) == (1, [])
+    box.kube.replace_status = written  # type: ignore[method-assign]
+    await show(box, "default")
+    await box.run()
+    assert box.kube.jobs() == [job()]
+
+
 async def with_a_cleanup_that_waits() -> Sandbox:
     """A cleanup that waits for a reader, in a namespace that is seen."""
     box = await seeing("default", "other")

@@ -17,7 +17,7 @@ from compaction_operator.controller.compaction.decide import (
     leave,
 )
 from compaction_operator.controller.compaction.turns import Turns
-from compaction_operator.controller.kube.client import KubeError
+from compaction_operator.controller.kube.client import ForbiddenError, KubeError
 from compaction_operator.controller.kube.driver_pod import (
     PodTrouble,
     driver_end,
@@ -51,6 +51,9 @@ class CompactionReconciler:
         try:
             again = None if compaction is None else await self._next(compaction)
             sure = True
+        except ForbiddenError:  # NB: after a conflict a newer version is known to exist, whose attempt may run
+            sure = True
+            raise
         finally:
             if compaction is not None:
                 self._turns.release(compaction, sure=sure)
@@ -67,7 +70,7 @@ class CompactionReconciler:
     async def _next(self, compaction: Compaction) -> float | None:
         ownership = self._services.ownership
         if not ownership.sees(compaction.meta.namespace):
-            self._turns.forget(compaction.key)
+            self._lose_sight(compaction)
             return None
         if ownership.has(compaction):
             return await self._steps(compaction)
@@ -80,11 +83,16 @@ class CompactionReconciler:
         self._cluster.emit(decision.events, written.raw)
         return decision.requeue_after
 
+    def _lose_sight(self, compaction: Compaction) -> None:
+        """Leave a compaction alone until it is seen again. No time counts against a driver meanwhile."""
+        self._turns.lose_sight(compaction.key)
+        self._forget_driver(compaction)
+
     async def _steps(self, compaction: Compaction) -> float | None:
         # NB: one time for both: whether it backs off must not change between its turn and the decision.
         now = self._services.clock()
         observed = await self._observe(compaction, now)
-        while True:
+        while self._services.ownership.sees(compaction.meta.namespace):
             decision = decide(compaction, observed, config=self._services.config, now=now)
             if decision.action is CompactionAction.PREFLIGHT:
                 self._turns.claim(compaction, ticks=self._services.ticks())
@@ -97,11 +105,15 @@ class CompactionReconciler:
             self._cluster.emit(decision.events, compaction.raw)
             if decision.action is CompactionAction.NONE:
                 return decision.requeue_after
+            if not self._services.ownership.sees(compaction.meta.namespace):
+                break
             if decision.ending is not None:
                 observed = replace(observed, recorded=await self._record(compaction, decision.ending))
             else:
                 observed = await self._act(decision.action, compaction, observed)
             now = self._services.clock()
+        self._lose_sight(compaction)
+        return None
 
     async def _observe(self, compaction: Compaction, now: datetime) -> CompactionObservation:
         if not compaction.attempt_running:

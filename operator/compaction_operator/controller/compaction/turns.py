@@ -114,6 +114,13 @@ class Turns:
         self._holds_claim(key)
         self._patience.pop(key, None)
 
+    def lose_sight(self, key: Key) -> None:
+        """Do so because nothing is heard of it any more. Where its attempt may be recorded, it keeps only its table."""
+        self.forget(key)
+        for claim in self._claims.values():
+            if claim.key == key:
+                claim.has_slot = False
+
     def wake(self, now: datetime) -> list[Key]:
         """Return whom to look at, after anything has changed: the oldest get the free slots, once.
 
