@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
@@ -20,7 +21,14 @@ from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import ConflictError, GoneError, Kube, KubeError
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
 from compaction_operator.controller.kube.history import KINDS, History
-from compaction_operator.controller.kube.resources import Cleanup, Compaction, Key, ResourceKind, TableKey
+from compaction_operator.controller.kube.resources import (
+    Cleanup,
+    Compaction,
+    Key,
+    ResourceKind,
+    TableKey,
+    read_cleanup,
+)
 from compaction_operator.controller.kube.sight import Sight
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.kube.watches import watch_all
@@ -478,8 +486,8 @@ class Controller:
         known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
         try:
             pool, journals = self._pools.of_warehouse(warehouse).polling, self._cache.cleanups.all()
-            among = None if self.sight.whole else self._had(journals)
-            trouble = await run_in(pool, self._work.sweep, warehouse, known, journals, among=among)
+            look_up = None if self.sight.whole else partial(self._journals_of, self._had(journals))
+            trouble = await run_in(pool, self._work.sweep, warehouse, known, journals, look_up=look_up)
         except Exception:
             log.exception("the sweep of warehouse %s failed", warehouse)
             return
@@ -487,13 +495,24 @@ class Controller:
             self._sweeping.discard(warehouse)
         self._report(warehouse, "sweep", trouble)
 
-    def _had(self, journals: Sequence[Cleanup]) -> frozenset[str]:
-        """Return the UIDs of compactions that are sure to have been in namespaces that this operator sees.
+    def _had(self, journals: Sequence[Cleanup]) -> dict[str, str]:
+        """Return the namespaces of compactions that are sure to have been there, by UID.
 
         Their deletion was seen, or a journal of them is there.
         """
-        seen = (one.spec.compaction.uid for one in journals if self.sight.sees(one.meta.namespace))
-        return self._cache.compactions.deleted().union(seen)
+        named = {one.spec.compaction.uid: one.meta.namespace for one in journals}
+        return named | self._cache.compactions.deleted()
+
+    def _journals_of(self, had: Mapping[str, str], uid: str) -> list[Cleanup] | None:
+        """Return a deleted compaction's journals, from any thread. None where they cannot all be known now."""
+        namespace = had.get(uid, "")
+        if not self.sight.sees(namespace):
+            return None
+        try:
+            return [read_cleanup(raw) for raw in self._kube.list_cleanups(namespace, uid)]
+        except (KubeError, ValueError) as error:
+            log.warning("what deleted compaction %s of namespace %s left is not ended: %s", uid, namespace, error)
+            return None
 
     def _report(self, warehouse: str, operation: str, trouble: Trouble | None) -> None:
         """Report how a call ended that always asks the metastore: only such a call shows the end of an outage."""

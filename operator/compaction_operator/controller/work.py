@@ -105,6 +105,8 @@ def opener(config: OperatorConfig, warehouse: Warehouse, *, permit: Permit = alw
 
 P = ParamSpec("P")
 A = TypeVar("A")
+LookUp = Callable[[str], Iterable[Cleanup] | None]
+"""Returns the journals of the attempts of a compaction's UID, None if they cannot all be known."""
 
 
 def _answering(work: Callable[P, A]) -> Callable[P, A | Trouble]:
@@ -274,23 +276,23 @@ class Work:
         known: Collection[str],
         journals: Sequence[Cleanup] = (),
         *,
-        among: Collection[str] | None = None,
+        look_up: LookUp | None = None,
     ) -> None:
         """End the lost attempts of compactions with unknown UIDs; return the obstacle, if any.
 
-        `journals` are all known ones; a lost attempt's uploads are revoked before anything of it is ended. With `among`
-        only those of these UIDs are ended: what lies out of sight is unknown, too.
+        `journals` are all known ones; a lost attempt's uploads are revoked before anything of it is ended. What lies
+        out of sight is unknown, too: with `look_up` it tells the journals, and what it does not know is left alone.
 
         Searches all locks of the metastore for them: a dead driver's lock remains for some minutes.
         """
         client = self._client(warehouse)
         locks, txns = client.all_locks(), client.open_transactions().open
         for orphan in orphans(locks, txns, known=known, now=self._clock()):
-            if among is not None and orphan.attempt.uid not in among:
+            if not self._warehouse(warehouse).allows_database(orphan.table.database):
                 continue
-            if self._warehouse(warehouse).allows_database(orphan.table.database):
+            if (found := look_up(orphan.attempt.uid) if look_up else journals) is not None:
                 log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)
-                left = (one for one in journals if attempt_of(one) == orphan.attempt)
+                left = (one for one in found if attempt_of(one) == orphan.attempt)
                 self._revoke_uploads(self._open_storage(warehouse), left)
                 self._end(warehouse, orphan.attempt, orphan.table)
 

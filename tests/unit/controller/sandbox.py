@@ -46,7 +46,7 @@ from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.pool import Pool
 from compaction_operator.controller.traces import Traces
-from compaction_operator.controller.work import Work, attempt_of
+from compaction_operator.controller.work import LookUp, Work, attempt_of
 from compaction_operator.metastore import Generation, LockInfo, OpenTransactions
 from compaction_operator.policy.memory import Memory
 from tests.support.metastore import FakeMetastore
@@ -281,7 +281,7 @@ class FakeKube(Kube):
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
         self.cleanups_listed += 1
-        found = self.all(ResourceKind.CLEANUP)
+        found = self.all(ResourceKind.CLEANUP, namespace)
         return [raw for raw in found if raw["spec"]["compaction"]["uid"] == compaction_uid]
 
     def replace_status(self, kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
@@ -408,7 +408,7 @@ class FakeWork(Work):
     holding: bool = True
     last_heartbeat: datetime | None = None
     swept: list[tuple[str, frozenset[str]]] = field(default_factory=list)
-    among: Collection[str] | None = None
+    look_up: LookUp | None = None
     drivers_ended: dict[str, bool] = field(default_factory=dict)
     lost_drivers: set[int] = field(default_factory=set)
     locks: tuple[int, ...] = ()
@@ -470,9 +470,9 @@ class FakeWork(Work):
         known: Collection[str],
         journals: Sequence[Cleanup] = (),
         *,
-        among: Collection[str] | None = None,
+        look_up: LookUp | None = None,
     ) -> Trouble | None:
-        self.among = among
+        self.look_up = look_up
         self.swept.append((warehouse, frozenset(known)))
         return REFUSED if self.metastore_down else None
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from urllib3 import HTTPResponse
 
+from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import WatchScope
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.health import Vitals, readiness
@@ -377,20 +378,69 @@ async def test_a_namespace_whose_objects_cannot_be_compared_stays_out_of_sight()
     assert not box.controller.sight.sees("default")
 
 
+def journal_of(compaction: str, namespace: str) -> Raw:
+    """A journal of a compaction's attempt, in the same namespace."""
+    raw = cleanup_raw(f"{compaction}-1-0")
+    raw["metadata"]["namespace"] = namespace
+    raw["metadata"]["labels"] = {LABEL_COMPACTION_UID: f"uid-{namespace}-{compaction}"}
+    raw["spec"]["compaction"]["uid"] = f"uid-{namespace}-{compaction}"
+    return raw
+
+
+def swept(box: Sandbox, uid: str) -> list[str] | None:
+    """Return the names of the journals with which an attempt of a compaction would be ended, None if it would not."""
+    assert box.work.look_up is not None
+    found = box.work.look_up(uid)
+    return None if found is None else [one.meta.name for one in found]
+
+
 @runs
 async def test_only_attempts_that_were_in_sight_are_swept() -> None:
     """Compactions of other namespaces are as unknown as deleted ones; their journals are, too."""
     box = await seeing("default", "other")
-    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("gone"))
-    box.kube.apply(ResourceKind.CLEANUP, journal())
-    hidden = cleanup_raw("elsewhere-1-0")
-    hidden["metadata"]["namespace"] = "other"
-    hidden["spec"]["compaction"]["uid"] = "uid-other-elsewhere"
-    box.kube.apply(ResourceKind.CLEANUP, hidden)
+    for name in ("gone", "left"):
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw(name))
+    box.kube.apply(ResourceKind.CLEANUP, journal_of("unseen", "default"))
+    box.kube.apply(ResourceKind.CLEANUP, journal_of("elsewhere", "other"))
     hide(box, "other")
     box.kube.delete(ResourceKind.COMPACTION, "default", "gone")
     await box.pass_time(31)
-    assert box.work.among == {"uid-default-gone", "uid-default-nightly"}
+    assert swept(box, "uid-default-gone") == []
+    assert swept(box, "uid-default-unseen") == ["unseen-1-0"]
+    assert swept(box, "uid-other-elsewhere") is None
+    assert swept(box, "uid-of-another-cluster") is None
+
+
+@runs
+async def test_an_attempt_is_swept_with_the_journals_that_there_are_then() -> None:
+    """Its uploads are to be revoked before it is ended, so none may be missing: the watch may be late."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("gone", namespace="other"))
+    box.kube.delete(ResourceKind.COMPACTION, "other", "gone")
+    await box.pass_time(31)
+    watchers, box.kube.watchers = box.kube.watchers, []
+    box.kube.apply(ResourceKind.CLEANUP, journal_of("gone", "other"))
+    box.kube.watchers = watchers
+    assert swept(box, "uid-other-gone") == ["gone-1-0"]
+
+
+@runs
+async def test_an_attempt_whose_journals_cannot_be_looked_up_is_not_swept() -> None:
+    """Neither if its namespace went out of sight after the deletion was seen, nor if the API server refuses."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("gone", namespace="other"))
+    box.kube.delete(ResourceKind.COMPACTION, "other", "gone")
+    hide(box, "other")
+    await box.pass_time(31)
+    assert swept(box, "uid-other-gone") is None
+    await show(box, "other")
+    assert swept(box, "uid-other-gone") == []
+
+    def refuse(namespace: str, compaction_uid: str) -> list[Raw]:
+        raise ForbiddenError(FORBIDDEN)
+
+    box.kube.list_cleanups = refuse  # type: ignore[method-assign]
+    assert swept(box, "uid-other-gone") is None
 
 
 @runs
@@ -398,7 +448,7 @@ async def test_in_the_whole_cluster_each_unknown_attempt_is_swept() -> None:
     box = Sandbox()
     await box.start()
     await box.pass_time(31)
-    assert (len(box.work.swept), box.work.among) == (1, None)
+    assert (len(box.work.swept), box.work.look_up) == (1, None)
 
 
 @runs

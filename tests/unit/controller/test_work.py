@@ -414,14 +414,12 @@ def test_what_deleted_compactions_left_is_ended_where_the_operator_may(
     assert (metastore.asked("unlock"), names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 
 
-@pytest.mark.parametrize(("among", "ended"), [(None, True), ({"uid-default-nightly"}, True), (set(), False)])
-def test_of_unknown_attempts_only_those_that_were_in_sight_are_ended(
-    tmp_path: Path, among: set[str] | None, ended: bool
-) -> None:
+@pytest.mark.parametrize(("known", "ended"), [(True, True), (False, False)])
+def test_of_unknown_attempts_only_those_that_were_in_sight_are_ended(tmp_path: Path, known: bool, ended: bool) -> None:
     """Others may be at work in namespaces that this operator does not watch, and their uploads are unknown."""
     make_directory(tmp_path, STAGING)
     metastore = metastore_of(table(tmp_path), locks=(replace(own_lock(7), last_heartbeat=LONG_AGO),))
-    assert work(metastore).sweep("lake", frozenset(), among=among) is None
+    assert work(metastore).sweep("lake", frozenset(), look_up=lambda _: [] if known else None) is None
     assert (metastore.asked("unlock"), names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 
 
@@ -437,7 +435,10 @@ def test_an_attempt_on_another_volume_keeps_its_lock(tmp_path: Path, volume: Vol
     assert (metastore.asked("unlock"), names(tmp_path)) == ([], {STAGING})
 
 
-def test_uploads_of_a_deleted_compaction_are_aborted_before_its_attempt_is_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("looked_up", [False, True], ids=["known journals", "journals looked up"])
+def test_uploads_of_a_deleted_compaction_are_aborted_before_its_attempt_is_ended(
+    tmp_path: Path, looked_up: bool
+) -> None:
     objects = ObjectStore()
     (tmp_path / "staged").touch()
     uploads = objects.uploads.begin(str(tmp_path), {"base_0000003_v0000050/bucket_00000": f"{tmp_path}/staged"})
@@ -448,7 +449,8 @@ def test_uploads_of_a_deleted_compaction_are_aborted_before_its_attempt_is_ended
     sweeping = Work(
         CONFIG, clock=lambda: NOON, connect=lambda _: metastore.client(), stores=lambda _: lambda _: objects
     )
-    assert sweeping.sweep("lake", frozenset(), [left]) is None
+    look_up = {"uid-default-nightly": [left]}.get if looked_up else None
+    assert sweeping.sweep("lake", frozenset(), [] if looked_up else [left], look_up=look_up) is None
     assert at_the_end == [0]
 
 

@@ -73,7 +73,7 @@ class Store(Generic[ResourceT]):
         self._objects: dict[Key, ResourceT] = {}
         self._by_uid: dict[str, Key] = {}
         self._by_table: Groups[TableKey, Key] = Groups()
-        self._deleted: Recent[str, None] = Recent(REMEMBERED_DELETIONS)
+        self._deleted: Recent[str, str] = Recent(REMEMBERED_DELETIONS)
 
     def put(self, resource: ResourceT) -> bool:
         """Store an object; return False if a newer version of it, or its deletion, is known."""
@@ -91,7 +91,7 @@ class Store(Generic[ResourceT]):
 
     def drop(self, key: Key, uid: str) -> ResourceT | None:
         """Remove a deleted object and return it. NB: later events with this uid are ignored from then on."""
-        self._deleted[uid] = None
+        self._deleted[uid] = key.namespace
         old = self._objects.get(key)
         if old is None or old.meta.uid != uid:
             return None
@@ -103,9 +103,9 @@ class Store(Generic[ResourceT]):
         """Return the object of that key, or None."""
         return self._objects.get(key)
 
-    def deleted(self) -> frozenset[str]:
-        """Return the uids of objects whose deletion is known, as far as they are remembered."""
-        return frozenset(self._deleted)
+    def deleted(self) -> dict[str, str]:
+        """Return the uids of objects whose deletion is known, as far as they are remembered, with their namespaces."""
+        return dict(self._deleted)
 
     def of_uid(self, uid: str) -> ResourceT | None:
         """Return the object of that uid, or None."""
