@@ -88,7 +88,7 @@ class Controller:
         self._clock = clock
         self._ticks = ticks
         self._metrics = metrics
-        self.sight = Sight(config.watched())
+        self.sight = Sight(config.watched(), ticks=ticks)
         ownership = Ownership(config, identity, self._owner_of, self.sight.sees)
         self._cache = Cache(config.metastores(), ours=ownership.has)
         self._history = History(kube, self._cache, pools.kube, self.sight)
@@ -208,24 +208,34 @@ class Controller:
             # The API server validates against the same schema, so this is an object of another version.
             log.error("%s %s cannot be read: %s", kind, raw["metadata"].get("name"), error)  # noqa: TRY400
 
-    async def on_listed(self, kind: ResourceKind, namespace: str) -> None:
-        """Hear that the watch of a kind in a namespace has brought all objects. Raises KubeError.
+    def on_listing(self, kind: ResourceKind, namespace: str) -> None:
+        """Hear that a kind in a namespace is listed from here on."""
+        if kind in KINDS:
+            self._history.begin(kind, namespace)
+
+    def on_listed(self, kind: ResourceKind, namespace: str, version: int, listed: Mapping[str, int]) -> None:
+        """Hear that the watch of a kind in a namespace has brought all objects. Raises WentBackError.
 
         What was deleted unseen is dropped first: a cleanup that a user has deleted must not go on.
         """
-        for resource in await self._history.missing(kind, namespace) if kind in KINDS else ():
+        for resource in self._history.end(kind, namespace, version, listed) if kind in KINDS else ():
             self.on_event(kind, "DELETED", resource.raw)
-        self._note_sight(kind, namespace, "")
+        if self.sight.listed(namespace, kind):
+            self._renew(namespace)
 
-    def on_obstacle(self, kind: ResourceKind, namespace: str, obstacle: str) -> None:
-        """Hear why a kind in a namespace cannot be watched: nothing of the namespace is handled until it can."""
-        self._note_sight(kind, namespace, obstacle)
+    def on_failed(self, kind: ResourceKind, namespace: str, why: str, *, refused: bool) -> None:
+        """Hear why a kind in a namespace is not watched: nothing of a hidden namespace is handled until it is seen."""
+        if self.sight.failed(namespace, kind, why, refused=refused):
+            self._renew(namespace)
 
-    def _note_sight(self, kind: ResourceKind, namespace: str, obstacle: str) -> None:
-        if self.sight.note(namespace, kind, obstacle):
-            for key in self._cache.renew(namespace):
-                self._add(key)
-            self._wake.set()
+    def is_listed(self, kind: ResourceKind, namespace: str) -> bool:
+        """Whether a kind in a namespace need not be listed again."""
+        return self.sight.is_listed(namespace, kind)
+
+    def _renew(self, namespace: str) -> None:
+        for key in self._cache.renew(namespace):
+            self._add(key)
+        self._wake.set()
 
     def step(self) -> int:
         """Start everything that is due now; return the number of started tasks."""

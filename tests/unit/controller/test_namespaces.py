@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import WatchScope
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.health import Vitals, readiness
-from compaction_operator.controller.kube import watches
 from compaction_operator.controller.kube.client import (
     ExpiredError,
     ForbiddenError,
@@ -25,12 +25,23 @@ from compaction_operator.controller.kube.client import (
     Raw,
     _changes,
 )
+from compaction_operator.controller.kube.history import WentBackError
 from compaction_operator.controller.kube.resources import ResourceKind
-from compaction_operator.controller.kube.sight import NOT_LISTED, Sight
+from compaction_operator.controller.kube.sight import AT_START, NOT_LISTED, PATIENCE, REMIND, Sight
 from compaction_operator.controller.kube.watches import Watch, connections
 from compaction_operator.controller.kube.workers import Load
 from compaction_operator.metastore import QueueState
-from tests.unit.controller.sandbox import CONFIG, NOON, Sandbox, cleanup_raw, compaction_raw, condition, runs, with_pool
+from tests.unit.controller.sandbox import (
+    CONFIG,
+    NOON,
+    Sandbox,
+    Time,
+    cleanup_raw,
+    compaction_raw,
+    condition,
+    runs,
+    with_pool,
+)
 from tests.unit.controller.test_controller import job, journal
 from tests.unit.controller.test_policies import policy_raw
 from tests.unit.controller.test_pools import enqueue, states
@@ -42,17 +53,20 @@ EARLIER = NOON - timedelta(minutes=1)
 OTHER_TABLE = {"database": "sales", "name": "customers"}
 
 
-async def show(box: Sandbox, namespace: str) -> None:
-    """Let the watches of a namespace list what there is."""
-    for kind in ResourceKind:
-        for raw in box.kube.all(kind, namespace):
+async def show(box: Sandbox, namespace: str, *kinds: ResourceKind) -> None:
+    """Let the watches of a namespace, or those of some kinds, list what there is."""
+    for kind in kinds or ResourceKind:
+        box.controller.on_listing(kind, namespace)
+        found = box.kube.all(kind, namespace)
+        for raw in found:
             box.controller.on_event(kind, "ADDED", raw)
-        await box.controller.on_listed(kind, namespace)
+        versions = {raw["metadata"].get("uid", ""): int(raw["metadata"]["resourceVersion"]) for raw in found}
+        box.controller.on_listed(kind, namespace, box.kube.version, versions)
 
 
-def hide(box: Sandbox, namespace: str) -> None:
-    """Take the rights on a namespace's compactions away."""
-    box.controller.on_obstacle(ResourceKind.COMPACTION, namespace, FORBIDDEN)
+def hide(box: Sandbox, namespace: str, kind: ResourceKind = ResourceKind.COMPACTION) -> None:
+    """Take the rights on one of a namespace's kinds away."""
+    box.controller.on_failed(kind, namespace, FORBIDDEN, refused=True)
 
 
 async def seeing(*namespaces: str, box: Sandbox | None = None) -> Sandbox:
@@ -63,9 +77,11 @@ async def seeing(*namespaces: str, box: Sandbox | None = None) -> Sandbox:
     for namespace in ("default", "other"):
         if namespace in namespaces:
             await show(box, namespace)
-        else:
-            for kind in ResourceKind:
-                box.controller.on_obstacle(kind, namespace, FORBIDDEN)
+    for _ in "12":
+        for kind in ResourceKind:
+            for namespace in {"default", "other"}.difference(namespaces):
+                hide(box, namespace, kind)
+        box.time.seconds += AT_START
     await box.controller.load()
     await box.run()
     return box
@@ -84,39 +100,85 @@ def events_about(box: Sandbox, namespace: str) -> list[str]:
     return [one["reason"] for one in box.kube.events if one["metadata"]["namespace"] == namespace]
 
 
+def lists(sight: Sight, namespace: str) -> list[bool]:
+    """List each kind; return by which the namespace is seen."""
+    return [sight.listed(namespace, kind) for kind in ResourceKind]
+
+
 def test_a_namespace_is_seen_while_each_kind_is(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     sight = Sight(["a", "b"])
-    changed = [sight.note("a", kind) for kind in ResourceKind]
-    assert changed == [False] * (len(ResourceKind) - 1) + [True]
+    assert lists(sight, "a") == [False] * (len(ResourceKind) - 1) + [True]
     assert (sight.sees("a"), sight.sees("b"), sight.sees("c")) == (True, False, False)
     assert (sight.places(), sight.hidden()) == (["a"], {"b": NOT_LISTED})
-    assert sight.note("a", ResourceKind.POD, FORBIDDEN)
-    assert not sight.note("a", ResourceKind.JOB, FORBIDDEN)
+    assert sight.failed("a", ResourceKind.POD, FORBIDDEN, refused=True)
+    assert not sight.failed("a", ResourceKind.JOB, FORBIDDEN, refused=True)
     assert (sight.places(), sight.hidden()["a"]) == ([], FORBIDDEN)
-    assert not sight.note("a", ResourceKind.JOB)
-    assert sight.note("a", ResourceKind.POD)
+    assert lists(sight, "a")[-1]
     said = [record.getMessage() for record in caplog.records]
     assert [one.partition(":")[0] for one in said] == ["namespace a is not served now", "namespace a is served again"]
+
+
+def test_a_hidden_namespace_is_seen_once_each_kind_is_listed_again() -> None:
+    """What was known of the others may be out of date by then; a failure while it is hidden counts at once."""
+    sight = Sight(["a"])
+    lists(sight, "a")
+    sight.failed("a", ResourceKind.POD, FORBIDDEN, refused=True)
+    assert not any(sight.is_listed("a", kind) for kind in ResourceKind)
+    assert not sight.listed("a", ResourceKind.POD)
+    for kind in set(ResourceKind) - {ResourceKind.POD, ResourceKind.CLEANUP}:
+        sight.listed("a", kind)
+    sight.failed("a", ResourceKind.JOB, "timed out", refused=False)
+    assert not sight.listed("a", ResourceKind.CLEANUP)
+    assert sight.listed("a", ResourceKind.JOB)
+
+
+def test_a_watch_that_fails_for_long_hides_its_namespace(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the reason: what is known by it may be out of date. The log says so again from time to time."""
+    time = Time()
+    sight = Sight(["a"], ticks=time.ticks)
+    lists(sight, "a")
+    fail = partial(sight.failed, "a", ResourceKind.JOB, "500", refused=False)
+    assert not fail()
+    time.seconds += PATIENCE - 1
+    assert not fail()
+    sight.listed("a", ResourceKind.JOB)
+    assert not fail()
+    time.seconds += PATIENCE - 1
+    assert not fail()
+    assert caplog.records == []
+    time.seconds += 1
+    assert fail()
+    assert sight.hidden() == {"a": "500"}
+    fail()
+    time.seconds += REMIND
+    fail()
+    assert len(caplog.records) == 2
 
 
 def test_the_whole_cluster_is_always_seen() -> None:
     assert (Sight().sees("any"), Sight().places(), Sight().hidden()) == (True, [""], {})
 
 
-@runs
-async def test_the_cache_is_loaded_once_each_namespace_has_answered() -> None:
-    """What may not be watched delays nothing."""
-    box = Sandbox(config=SINGLE)
-    box.create()
-    loading = asyncio.create_task(box.controller.load())
-    await show(box, "default")
-    await asyncio.sleep(0)
-    assert not box.controller.loaded
-    for kind in ResourceKind:
-        box.controller.on_obstacle(kind, "other", FORBIDDEN)
-    await loading
-    assert box.controller.loaded
+@pytest.mark.parametrize(("refused", "seconds"), [(True, AT_START), (False, PATIENCE)])
+def test_the_cache_is_loaded_once_each_namespace_has_answered(refused: bool, seconds: float) -> None:
+    """One that fails for long delays nothing. Before that, it may be the API server that starts."""
+
+    async def scenario() -> None:
+        box = Sandbox(config=SINGLE)
+        box.create()
+        loading = asyncio.create_task(box.controller.load())
+        await show(box, "default")
+        for passed in (0.0, seconds - 1, 1.0):
+            await asyncio.sleep(0)
+            assert not box.controller.loaded
+            box.time.seconds += passed
+            for kind in ResourceKind:
+                box.controller.on_failed(kind, "other", "no", refused=refused)
+        await asyncio.wait_for(loading, 30)
+        assert box.controller.loaded
+
+    asyncio.run(scenario())
 
 
 @runs
@@ -365,17 +427,41 @@ async def test_a_cleanup_that_was_deleted_unseen_does_not_go_on() -> None:
 
 
 @runs
-async def test_a_namespace_whose_objects_cannot_be_compared_stays_out_of_sight() -> None:
-    box = await with_a_cleanup_that_waits()
-    hide(box, "default")
+async def test_a_list_from_before_what_was_seen_drops_nothing() -> None:
+    """After an etcd restore what was made since the backup is missing: its attempt runs, and holds its table."""
+    box = await seeing("default", "other")
+    version = box.kube.version
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await box.run()
+    del box.kube.objects[ResourceKind.COMPACTION, "default", "nightly"]
+    box.kube.version = version
+    with pytest.raises(WentBackError):
+        await show(box, "default", ResourceKind.COMPACTION)
+    assert [one.meta.name for one in box.controller._cache.compactions.all()] == ["nightly"]
 
-    def refuse(kind: ResourceKind, namespace: str = "") -> list[Raw]:
-        raise KubeError("not now")
 
-    box.kube.list_all = refuse  # type: ignore[method-assign]
-    with pytest.raises(KubeError):
-        await show(box, "default")
-    assert not box.controller.sight.sees("default")
+@runs
+async def test_a_list_from_before_an_earlier_list_drops_nothing() -> None:
+    """Others wrote since the last change of ours."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(suspend=True))
+    await box.run()
+    box.kube.version += 1000
+    await show(box, "default", ResourceKind.COMPACTION)
+    box.kube.version -= 1
+    with pytest.raises(WentBackError):
+        await show(box, "default", ResourceKind.COMPACTION)
+
+
+@runs
+async def test_a_list_that_another_overtakes_is_no_step_back() -> None:
+    """Each shows the state of a moment after its beginning."""
+    box = await seeing("default", "other")
+    box.controller.on_listing(ResourceKind.COMPACTION, "default")
+    version = box.kube.version
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw(namespace="other"))
+    await show(box, "other", ResourceKind.COMPACTION)
+    box.controller.on_listed(ResourceKind.COMPACTION, "default", version, {})
 
 
 def journal_of(compaction: str, namespace: str) -> Raw:
@@ -522,25 +608,38 @@ class Scripted(Kube):
 class Heard:
     """A listener that notes what it hears."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, spoiled: str = "") -> None:
         self.all: list[Any] = []
+        self.listed: list[Mapping[str, int]] = []
+        self.again = False
+        self._spoiled = spoiled
 
     def on_event(self, kind: ResourceKind, event: str | None, raw: Mapping[str, Any]) -> None:
+        if raw["metadata"]["name"] == self._spoiled:
+            raise TypeError("spoiled")
         self.all.append((event, raw["metadata"]["name"]))
+        self.again = event == "AGAIN"
 
-    async def on_listed(self, kind: ResourceKind, namespace: str) -> None:
+    def on_listing(self, kind: ResourceKind, namespace: str) -> None:
+        self.again = False
+
+    def on_listed(self, kind: ResourceKind, namespace: str, version: int, listed: Mapping[str, int]) -> None:
         self.all.append("listed")
+        self.listed.append({"": version, **listed})
 
-    def on_obstacle(self, kind: ResourceKind, namespace: str, obstacle: str) -> None:
-        self.all.append(obstacle)
+    def on_failed(self, kind: ResourceKind, namespace: str, why: str, *, refused: bool) -> None:
+        self.all.append(why if refused else f"not refused: {why}")
+
+    def is_listed(self, kind: ResourceKind, namespace: str) -> bool:
+        return not self.again
 
 
-class OverError(Exception):
+class OverError(BaseException):
     """The script has ended."""
 
 
 def named(name: str, version: int) -> Raw:
-    return {"metadata": {"name": name, "resourceVersion": str(version)}}
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}}
 
 
 def page(version: int, *items: Raw) -> Raw:
@@ -551,10 +650,15 @@ def change(type_: str, raw: Raw) -> Raw:
     return {"type": type_, "object": raw}
 
 
-def heard(monkeypatch: pytest.MonkeyPatch, *answers: Any, kind: ResourceKind = ResourceKind.JOB) -> tuple[Any, Any]:
+def heard(
+    monkeypatch: pytest.MonkeyPatch,
+    *answers: Any,
+    kind: ResourceKind = ResourceKind.JOB,
+    listener: Heard | None = None,
+) -> tuple[Any, Any]:
     """Let a watch follow the script; return what its listener heard, and from which versions it watched."""
-    monkeypatch.setattr(watches, "PAUSE", 0.0)
-    kube, listener = Scripted(*answers, OverError()), Heard()
+    kube, listener = Scripted(*answers, OverError()), listener or Heard()
+    no_pauses(monkeypatch)
 
     async def run() -> None:
         with ThreadPoolExecutor(1) as pool, pytest.raises(OverError):
@@ -564,13 +668,29 @@ def heard(monkeypatch: pytest.MonkeyPatch, *answers: Any, kind: ResourceKind = R
     return listener.all, kube.since
 
 
+PAUSES: list[float] = []
+"""Those that a watch would have made in the last script."""
+
+
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep = asyncio.sleep
+    PAUSES.clear()
+
+    async def note(seconds: float) -> None:
+        PAUSES.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", note)
+
+
 def test_a_watch_lists_and_then_tells_of_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the API server ends it, it goes on from the last version, also from that of a bookmark."""
     pages = [page(5, named("x", 3)), page(5, named("y", 4))]
     first = [change("MODIFIED", named("x", 6)), change("BOOKMARK", named("", 9))]
-    said, since = heard(monkeypatch, pages, first, [change("DELETED", named("y", 10))])
+    listener = Heard()
+    said, since = heard(monkeypatch, pages, first, [change("DELETED", named("y", 10))], listener=listener)
     assert said == [("ADDED", "x"), ("ADDED", "y"), "listed", ("MODIFIED", "x"), ("DELETED", "y")]
-    assert since == ["5", "9", "10"]
+    assert (since, listener.listed) == (["5", "9", "10"], [{"": 5, "uid-x": 3, "uid-y": 4}])
 
 
 def test_a_watch_that_is_refused_says_so_and_tries_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -582,14 +702,64 @@ def test_a_watch_that_is_refused_says_so_and_tries_again(monkeypatch: pytest.Mon
 
 def test_a_watch_whose_version_has_expired_lists_again(monkeypatch: pytest.MonkeyPatch) -> None:
     said, since = heard(monkeypatch, [page(5)], ExpiredError("410"), [page(7)], [])
-    assert (said, since) == (["listed"], ["5", "7", "7"])
+    assert (said, since) == (["not refused: 410", "listed"], ["5", "7", "7"])
 
 
-def test_a_watch_that_fails_is_no_obstacle(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_watch_of_a_namespace_that_was_hidden_lists_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that may go on: what it has not brought yet is not known."""
+    changes = [change("AGAIN", named("x", 6)), change("MODIFIED", named("x", 7))]
+    said, _ = heard(monkeypatch, [page(5)], changes, [page(8)], [])
+    assert said == ["listed", ("AGAIN", "x"), "listed"]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [[one for _ in range(6) for one in ([page(5)], ExpiredError("410"))], [[page(5)], *[[]] * 6]],
+    ids=["expired", "ended"],
+)
+def test_what_the_api_server_ends_at_once_does_not_spin(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, answers: list[Any]
+) -> None:
+    """Neither an expired version, nor watches that bring nothing. The pauses double, and it is said once."""
+    heard(monkeypatch, *answers)
+    assert PAUSES == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert len([one for one in caplog.records if "at once" in one.getMessage()]) == 1
+
+
+def test_an_object_that_cannot_be_handled_is_in_the_way_of_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would end the process at each start."""
+    pages = [page(5, named("bad", 3), named("x", 4))]
+    changes = [change("MODIFIED", named("bad", 6)), change("MODIFIED", named("x", 7))]
+    said, _ = heard(monkeypatch, pages, changes, listener=Heard(spoiled="bad"))
+    assert said == [("ADDED", "x"), "listed", ("MODIFIED", "x")]
+
+
+def test_an_answer_that_is_no_list_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    said, _ = heard(monkeypatch, [{}], [page(5)], [])
+    assert said == ["not refused: 'metadata'", "listed"]
+    assert caplog.records[0].exc_info
+
+
+def test_a_history_that_went_back_ends_the_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so the process: nothing that it knows counts."""
+    listener = Heard()
+    monkeypatch.setattr(listener, "on_listed", went_back)
+    with pytest.raises(WentBackError):
+        heard(monkeypatch, [page(5)], [], listener=listener)
+
+
+def went_back(*_: object) -> None:
+    raise WentBackError("it went back")
+
+
+def test_a_watch_that_fails_is_no_refusal(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """The API server may be away for a moment: what is known still counts. It is said once."""
     away = KubeError("API server not reachable")
     said, _ = heard(monkeypatch, away, away, [page(5)], [], away, [page(5)], [])
-    assert said == ["listed", "listed"]
+    failed = "not refused: API server not reachable"
+    assert said == [failed, failed, "listed", failed, "listed"]
     assert [one.levelname for one in caplog.records] == ["WARNING", "WARNING"]
 
 

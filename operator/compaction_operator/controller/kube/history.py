@@ -6,6 +6,7 @@ is listed. Where the restore raised the versions (`etcdutl snapshot restore --bu
 objects again, and those changed since the backup appear in older versions than the known ones.
 """
 
+from collections.abc import Mapping
 from concurrent.futures import Executor
 
 from compaction_operator.controller.kube.cache import Cache
@@ -16,6 +17,7 @@ from compaction_operator.controller.kube.sight import Sight
 from compaction_operator.errors import OperatorError
 
 KINDS = (ResourceKind.CLEANUP, ResourceKind.COMPACTION)
+Known = Mapping[str, Compaction | Cleanup]
 
 
 class WentBackError(OperatorError):
@@ -25,7 +27,7 @@ class WentBackError(OperatorError):
 class History:
     """Compares the API server's state with the cache, as far as it is in sight.
 
-    NB: both calls read from etcd, never from a stale cache.
+    NB: what it compares comes from etcd, never from a stale cache.
     """
 
     def __init__(self, kube: Kube, cache: Cache, pool: Executor, sight: Sight) -> None:
@@ -35,6 +37,7 @@ class History:
         self._sight = sight
         self._newest = dict.fromkeys(KINDS, 0)
         self._doubted: set[ResourceKind] = set()
+        self._lists: dict[tuple[ResourceKind, str], tuple[Known, int]] = {}
 
     def doubt(self, kind: ResourceKind) -> None:
         """Schedule a comparison of a kind's objects: the watch listed them again, or one differed from the cache."""
@@ -51,32 +54,56 @@ class History:
         places = self._sight.places()
         if not places:
             return []
-        seen = max((one.meta.resource_version for one in self._cache.of_kind(kind).all()), default=0)
-        newest = await run_in(self._pool, self._kube.newest, kind, places[0])
-        before = self._newest[kind]
-        if newest < max(seen, before):
-            raise WentBackError(f"the API server is at resource version {newest}, but was at {max(seen, before)}")
-        self._newest[kind] = newest
+        before = self._before(kind)
+        self._go_on(kind, await run_in(self._pool, self._kube.newest, kind, places[0]), before=before)
         if kind not in self._doubted:
             return []
-        missing = [one for place in places for one in await self.missing(kind, place)]
+        missing = [one for place in places for one in await self._missing(kind, place)]
         self._doubted.discard(kind)
         return missing
 
-    async def missing(self, kind: ResourceKind, namespace: str) -> list[Compaction | Cleanup]:
-        """Return the cached objects of a kind that no longer exist, in a namespace or, without one, in the cluster.
-
-        Raises as `gone` does.
-        """
+    async def _missing(self, kind: ResourceKind, namespace: str) -> list[Compaction | Cleanup]:
+        """Return the cached objects of a kind that no longer exist, in a namespace or, without one, in the cluster."""
         # Objects that change from here on may be listed in either version.
-        every = self._cache.of_kind(kind).all()
-        known = {one.meta.uid: one for one in every if namespace in ("", one.meta.namespace)}
-        if not known:
+        if not (known := self._known(kind, namespace)):
             return []
         found = await run_in(self._pool, self._kube.list_all, kind, namespace)
-        listed = {raw["metadata"]["uid"]: raw for raw in found}
-        for uid in known.keys() & listed.keys():
-            version = int(listed[uid]["metadata"]["resourceVersion"])
-            if version < known[uid].meta.resource_version:
-                raise WentBackError(f"{kind} {known[uid].key} is listed in an older version than seen before")
-        return [one for uid, one in known.items() if uid not in listed]
+        return _gone_from(known, {raw["metadata"]["uid"]: int(raw["metadata"]["resourceVersion"]) for raw in found})
+
+    def begin(self, kind: ResourceKind, namespace: str) -> None:
+        """Remember what is known of a kind in a namespace: it is listed from here on."""
+        self._lists[kind, namespace] = self._known(kind, namespace), self._before(kind)
+
+    def end(
+        self, kind: ResourceKind, namespace: str, version: int, listed: Mapping[str, int]
+    ) -> list[Compaction | Cleanup]:
+        """Return what was known and is not `listed`: the versions by UID of all objects at the list's `version`.
+
+        Raises WentBackError: no object is missing for the sole reason that it was made after a backup.
+        """
+        known, before = self._lists.pop((kind, namespace))
+        self._go_on(kind, version, before=before)
+        return _gone_from(known, listed)
+
+    def _before(self, kind: ResourceKind) -> int:
+        """Return the newest known version. NB: ask for it before the API server: other lists may overtake that one."""
+        known = (one.meta.resource_version for one in self._cache.of_kind(kind).all())
+        return max(self._newest[kind], max(known, default=0))
+
+    def _known(self, kind: ResourceKind, namespace: str) -> Known:
+        every = self._cache.of_kind(kind).all()
+        return {one.meta.uid: one for one in every if namespace in ("", one.meta.namespace)}
+
+    def _go_on(self, kind: ResourceKind, newest: int, *, before: int) -> None:
+        """Note the version of a list. Raises WentBackError if a newer one was there before."""
+        if newest < before:
+            raise WentBackError(f"the API server is at resource version {newest}, but was at {before}")
+        self._newest[kind] = max(newest, self._newest[kind])
+
+
+def _gone_from(known: Known, listed: Mapping[str, int]) -> list[Compaction | Cleanup]:
+    for uid in known.keys() & listed.keys():
+        if listed[uid] < known[uid].meta.resource_version:
+            kind, key = known[uid].kind, known[uid].key
+            raise WentBackError(f"{kind} {key} is listed in an older version than seen before")
+    return [one for uid, one in known.items() if uid not in listed]

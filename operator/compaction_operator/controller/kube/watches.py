@@ -5,19 +5,25 @@ NB: kopf's own watches of single namespaces are of no use here: it ends the whol
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from itertools import product
 from typing import Any, Protocol
 
 from compaction_operator.controller.kube.client import ExpiredError, ForbiddenError, GoneError, Kube, KubeError, Raw
 from compaction_operator.controller.kube.cluster import run_in
+from compaction_operator.controller.kube.history import WentBackError
 from compaction_operator.controller.kube.resources import ResourceKind
 
 log = logging.getLogger(__name__)
 
 PAUSE = 10.0
-"""Seconds until a watch that ended tries again: it may be allowed by then."""
+"""Seconds until a watch that failed tries again: it may be allowed by then."""
+SHORT = 5.0
+"""A watch that ends sooner than after so many seconds pauses before it goes on, longer each time."""
+SPINS = 3
+"""Such ends in a row, after which the log names them."""
 
 
 class Listener(Protocol):
@@ -26,11 +32,17 @@ class Listener(Protocol):
     def on_event(self, kind: ResourceKind, event: str | None, raw: Mapping[str, Any]) -> None:
         """Hear of an object's state, or of its deletion."""
 
-    async def on_listed(self, kind: ResourceKind, namespace: str) -> None:
-        """Hear that all objects of a kind in a namespace have come. Raises KubeError if they are to be listed again."""
+    def on_listing(self, kind: ResourceKind, namespace: str) -> None:
+        """Hear that the objects of a kind in a namespace are listed from here on."""
 
-    def on_obstacle(self, kind: ResourceKind, namespace: str, obstacle: str) -> None:
-        """Hear why those of a kind in a namespace cannot be watched."""
+    def on_listed(self, kind: ResourceKind, namespace: str, version: int, listed: Mapping[str, int]) -> None:
+        """Hear that all of them have come: the list's version, and theirs by UID. Raises WentBackError."""
+
+    def on_failed(self, kind: ResourceKind, namespace: str, why: str, *, refused: bool) -> None:
+        """Hear why those of a kind in a namespace are not watched now."""
+
+    def is_listed(self, kind: ResourceKind, namespace: str) -> bool:
+        """Whether they need not be listed again."""
 
 
 def connections(namespaces: Collection[str]) -> int:
@@ -39,7 +51,7 @@ def connections(namespaces: Collection[str]) -> int:
 
 
 async def watch_all(namespaces: Collection[str], kube: Kube, listener: Listener) -> None:
-    """Tell the listener of all objects of all kinds in some namespaces, for ever."""
+    """Tell the listener of all objects of all kinds in some namespaces, for ever. Raises WentBackError."""
     if not namespaces:
         return
     pool = ThreadPoolExecutor(connections(namespaces), thread_name_prefix="watch")
@@ -48,66 +60,115 @@ async def watch_all(namespaces: Collection[str], kube: Kube, listener: Listener)
 
 
 class Watch:
-    """The watch of one kind in one namespace. It blocks a thread of the pool."""
+    """The watch of one kind in one namespace. It blocks a thread of the pool. `ticks` is a monotonic clock."""
 
-    def __init__(self, namespace: str, kind: ResourceKind, kube: Kube, pool: Executor, listener: Listener) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        kind: ResourceKind,
+        kube: Kube,
+        pool: Executor,
+        listener: Listener,
+        *,
+        ticks: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._namespace = namespace
         self._kind = kind
         self._kube = kube
         self._pool = pool
         self._listener = listener
+        self._ticks = ticks
         self._failed = False
+        self._short = 0
 
     async def run(self) -> None:
-        """Watch for ever."""
+        """Watch for ever. Raises WentBackError."""
         while True:
+            began, pause = self._ticks(), PAUSE
             try:
                 await self.follow()
-            except ExpiredError:
-                continue
+            except ExpiredError as error:
+                self._listener.on_failed(self._kind, self._namespace, str(error), refused=False)
+                pause = self._pause_after(began)
             except ForbiddenError as error:
-                self._listener.on_obstacle(self._kind, self._namespace, str(error))
+                self._listener.on_failed(self._kind, self._namespace, str(error), refused=True)
             except GoneError:
-                await self._without_crd()
-            except KubeError as error:
+                self._without_crd()
+            except WentBackError:
+                raise
+            except Exception as error:
                 self._note(error)
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(pause)
 
     async def follow(self) -> None:
-        """List all objects, then tell of each change. Raises KubeError; ExpiredError if they are to be listed again."""
-        pages, version = self._kube.pages(self._kind, self._namespace), ""
+        """List all objects, then tell of each change; return if they are to be listed again.
+
+        Raises KubeError: ExpiredError if the changes since the last one are no longer known.
+        """
+        version, listed = await self._list()
+        changes = await self._changes_after(version)
+        self._listener.on_listed(self._kind, self._namespace, int(version), listed)
+        self._failed = False
+        while True:
+            began = self._ticks()
+            version = await self._tell(changes, version)
+            if not self._is_listed():
+                return
+            await asyncio.sleep(self._pause_after(began))
+            changes = await self._changes_after(version)
+
+    async def _list(self) -> tuple[str, dict[str, int]]:
+        """Tell of all objects; return the list's version, and theirs by UID."""
+        self._listener.on_listing(self._kind, self._namespace)
+        pages, version, listed = self._kube.pages(self._kind, self._namespace), "", dict[str, int]()
         while (page := await run_in(self._pool, next, pages, None)) is not None:
             version = page["metadata"]["resourceVersion"]
             for raw in page["items"]:
-                self._listener.on_event(self._kind, "ADDED", raw)
-        changes = await self._changes_after(version)
-        await self._listener.on_listed(self._kind, self._namespace)
-        self._failed = False
-        while True:
-            version = await self._tell(changes, version)
-            changes = await self._changes_after(version)
+                listed[raw["metadata"]["uid"]] = int(raw["metadata"]["resourceVersion"])
+                self._hear("ADDED", raw)
+        return version, listed
 
     async def _changes_after(self, version: str) -> Iterator[Raw]:
         return await run_in(self._pool, self._kube.watch, self._kind, self._namespace, version)
 
     async def _tell(self, changes: Iterator[Raw], version: str) -> str:
         """Tell of the changes after a version until the API server ends the watch; return the version by then."""
-        while (change := await run_in(self._pool, next, changes, None)) is not None:
+        while self._is_listed() and (change := await run_in(self._pool, next, changes, None)) is not None:
             version = change["object"]["metadata"]["resourceVersion"]
             if change["type"] != "BOOKMARK":
-                self._listener.on_event(self._kind, change["type"], change["object"])
+                self._hear(change["type"], change["object"])
         return version
 
-    async def _without_crd(self) -> None:
+    def _hear(self, event: str, raw: Raw) -> None:
+        """Tell of one object. What cannot be handled is in the way of no other, at no start."""
+        try:
+            self._listener.on_event(self._kind, event, raw)
+        except Exception:
+            log.exception("%s %s/%s cannot be handled", self._kind, self._namespace, raw["metadata"].get("name"))
+
+    def _is_listed(self) -> bool:
+        return self._listener.is_listed(self._kind, self._namespace)
+
+    def _without_crd(self) -> None:
         """There is no policy without its CRD, which is newer than the others."""
         if self._kind is ResourceKind.POLICY:
-            await self._listener.on_listed(self._kind, self._namespace)
+            self._listener.on_listing(self._kind, self._namespace)
+            self._listener.on_listed(self._kind, self._namespace, 0, {})
         else:
             missing = f"the API server does not know {self._kind}: install the CRDs"
-            self._listener.on_obstacle(self._kind, self._namespace, missing)
+            self._listener.on_failed(self._kind, self._namespace, missing, refused=True)
 
-    def _note(self, error: KubeError) -> None:
+    def _note(self, error: Exception) -> None:
         """Log the first of several failures in a row."""
         if not self._failed:
-            log.warning("the watch of each %s in namespace %s begins again: %s", self._kind, self._namespace, error)
+            text = "the watch of each %s in namespace %s begins again: %s"
+            log.warning(text, self._kind, self._namespace, error, exc_info=not isinstance(error, KubeError))
         self._failed = True
+        self._listener.on_failed(self._kind, self._namespace, str(error) or repr(error), refused=False)
+
+    def _pause_after(self, began: float) -> float:
+        """Return how long to wait after a watch that has ended as it may: twice as long each time it ends at once."""
+        self._short = self._short + 1 if self._ticks() - began < SHORT else 0
+        if self._short == SPINS:
+            log.warning("the API server ends each watch of %s in namespace %s at once", self._kind, self._namespace)
+        return min(PAUSE, 2.0 ** min(self._short - 1, 9)) if self._short else 0.0
