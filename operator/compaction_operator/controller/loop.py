@@ -20,6 +20,7 @@ from compaction_operator.controller.gauges import NamespaceGauges, PolicyGauges,
 from compaction_operator.controller.kube.cache import Cache
 from compaction_operator.controller.kube.client import ConflictError, GoneError, Kube, KubeError
 from compaction_operator.controller.kube.cluster import Cluster, Pools, run_in
+from compaction_operator.controller.kube.held import Held
 from compaction_operator.controller.kube.history import KINDS, History
 from compaction_operator.controller.kube.resources import (
     Cleanup,
@@ -92,6 +93,7 @@ class Controller:
         ownership = Ownership(config, identity, self._owner_of, self.sight.sees)
         self._cache = Cache(config.metastores(), ours=ownership.has)
         self._history = History(kube, self._cache, pools.kube, self.sight)
+        self._held = Held(self._cache.compactions, self.sight)
         self._queue: WorkQueue[Key] = WorkQueue(self._rank)
         self._calm: set[Key] = set()
         self._reader_watch = ReaderWatch()
@@ -221,6 +223,8 @@ class Controller:
         for resource in self._history.end(kind, namespace, version, listed) if kind in KINDS else ():
             self.on_event(kind, "DELETED", resource.raw)
         if self.sight.listed(namespace, kind):
+            for event, raw in self._held.release(namespace):
+                self.on_event(ResourceKind.COMPACTION, event, raw)
             self._renew(namespace)
 
     def on_failed(self, kind: ResourceKind, namespace: str, why: str, *, refused: bool) -> None:
@@ -351,6 +355,8 @@ class Controller:
 
     def _on_resource(self, kind: ResourceKind, event: str | None, raw: Mapping[str, Any]) -> None:
         metadata = raw["metadata"]
+        if kind is ResourceKind.COMPACTION and self._held.holds(event, raw):
+            return
         if event == "DELETED":
             key = Key(kind, metadata["namespace"], metadata["name"])
             self._cache.drop(key, metadata["uid"])

@@ -26,7 +26,7 @@ from compaction_operator.controller.kube.client import (
     _changes,
 )
 from compaction_operator.controller.kube.history import WentBackError
-from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.controller.kube.resources import Key, ResourceKind
 from compaction_operator.controller.kube.sight import AT_START, NOT_LISTED, PATIENCE, REMIND, Sight
 from compaction_operator.controller.kube.watches import Watch, connections
 from compaction_operator.controller.kube.workers import Load
@@ -462,6 +462,55 @@ async def test_a_list_that_another_overtakes_is_no_step_back() -> None:
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw(namespace="other"))
     await show(box, "other", ResourceKind.COMPACTION)
     box.controller.on_listed(ResourceKind.COMPACTION, "default", version, {})
+
+
+@runs
+async def test_a_compaction_deleted_out_of_sight_holds_its_table_until_its_journals_are_known() -> None:
+    """One of them may not be settled: no attempt starts before its result is known."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("runs", namespace="other"))
+    await box.run()
+    hide(box, "other", ResourceKind.CLEANUP)
+    box.kube.watchers.clear()
+    deleted = box.kube.objects[ResourceKind.COMPACTION, "other", "runs"]
+    box.kube.delete(ResourceKind.COMPACTION, "other", "runs")
+    box.kube.apply(ResourceKind.CLEANUP, journal_of("runs", "other"))
+    box.kube.watchers.append(lambda kind, event, raw: _bring(box, kind, event, raw))
+    box.controller.on_event(ResourceKind.COMPACTION, "DELETED", deleted)
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("nightly"))
+    await show(box, "other", *(set(ResourceKind) - {ResourceKind.CLEANUP}))
+    await box.pass_time(60)
+    assert phase(box, "nightly", "default") == "Queued"
+    box.work.calls.clear()
+    await show(box, "other", ResourceKind.CLEANUP)
+    await box.run()
+    assert (box.controller._cache.compactions.get(key("runs")), phase(box, "nightly", "default")) == (None, "Running")
+    assert box.work.calls.index("settle runs-1-0") < box.work.calls.index("preflight")
+
+
+@runs
+async def test_one_made_again_out_of_sight_does_not_free_its_table_either() -> None:
+    """The new one's name is the old one's. Once seen, the old one is gone, and the new one there."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("runs", namespace="other"))
+    await box.run()
+    hide(box, "other", ResourceKind.CLEANUP)
+    again = compaction_raw("runs", namespace="other", table=OTHER_TABLE)
+    again["metadata"]["uid"] = "uid-again"
+    stored = box.kube.apply(ResourceKind.COMPACTION, again)
+    box.controller.on_event(ResourceKind.COMPACTION, "ADDED", stored)
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("nightly"))
+    await box.pass_time(60)
+    assert phase(box, "nightly", "default") == "Queued"
+    await show(box, "other")
+    await box.run()
+    known = box.controller._cache.compactions.get(key("runs"))
+    assert known is not None
+    assert (known.meta.uid, phase(box, "nightly", "default")) == ("uid-again", "Running")
+
+
+def key(name: str) -> Key:
+    return Key(ResourceKind.COMPACTION, "other", name)
 
 
 def journal_of(compaction: str, namespace: str) -> Raw:
