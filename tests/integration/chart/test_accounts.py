@@ -87,7 +87,8 @@ def test_users_have_roles_that_the_administrator_of_the_namespace_binds(single: 
     assert roles < single.names("role", SINGLE_TENANT)
     given = (f"--role={RELEASE}-approve", "--user=anna")
     single.plane.kubectl("create", "rolebinding", "approve", "-n", SINGLE_TENANT, *given)
-    assert single.may("anna", "patch", CLEANUPS, namespace=SINGLE_TENANT)
+    for verb in ("get", "list", "watch", "patch"):  # kubectl reads what it changes
+        assert single.may("anna", verb, CLEANUPS, namespace=SINGLE_TENANT)
     assert not single.may("anna", "create", COMPACTIONS, namespace=SINGLE_TENANT)
 
 

@@ -17,8 +17,9 @@ from compaction_operator.driver.spark import executor_template
 from compaction_operator.logs import LogFormat
 from tests.unit.driver.support import REQUEST
 
-from .conftest import RELEASE, SYSTEM, values
+from .conftest import RELEASE, SINGLE, SYSTEM, TENANT, values
 
+KINDS = ["tablecompactions", "compactioncleanups", "compactionpolicies"]
 MANIFESTS = CHART.parents[1] / "manifests"
 Key = tuple[str, str, str]
 Manifest = dict[str, Any]
@@ -334,3 +335,15 @@ def ports(objects: Objects) -> tuple[set[str], set[str]]:
     (container,) = objects["Deployment", SYSTEM, RELEASE]["spec"]["template"]["spec"]["containers"]
     service = objects.get(("Service", SYSTEM, RELEASE), {"spec": {"ports": []}})
     return {one["name"] for one in container["ports"]}, {one["name"] for one in service["spec"]["ports"]}
+
+
+def test_each_role_of_a_namespace_is_of_use_alone() -> None:
+    """Who edits or approves reads first. The rules that Kubernetes adds to its own roles stay as they are."""
+    read = {"apiGroups": ["compaction.dev"], "resources": KINDS, "verbs": ["get", "list", "watch"]}
+    single = rendered(values(TENANT) | SINGLE)
+    given = {one: single["Role", TENANT, f"{RELEASE}-{one}"]["rules"] for one in ("view", "edit", "approve")}
+    assert given["view"] == [read]
+    assert [given["edit"][0], given["approve"][0]] == [read, read]
+    every = rendered(values(TENANT))
+    for one in ("edit", "approve"):
+        assert every["ClusterRole", "", f"{RELEASE}-{one}"]["rules"] == given[one][1:]

@@ -103,13 +103,13 @@ class Kube:
         raise ExpiredError.
         """
         ask, arguments, own = self._watched(kind, namespace)
-        until = {"timeout_seconds": WATCH_SECONDS, "timeout": (TIMEOUT[0], WATCH_SECONDS + TIMEOUT[1])}
-        asked = {"watch": True, "resource_version": since, "allow_watch_bookmarks": True, "_preload_content": False}
-        return _changes(_call(ask, *arguments, **own, **asked, **until))
+        until: dict[str, Any] = {"timeout_seconds": WATCH_SECONDS, "timeout": (TIMEOUT[0], WATCH_SECONDS + TIMEOUT[1])}
+        asked = partial(_call, ask, *arguments, _preload_content=False, **own)
+        return _changes(asked(watch=True, resource_version=since, allow_watch_bookmarks=True, **until))
 
     def _watched(
         self, kind: ResourceKind, namespace: str
-    ) -> tuple[Callable[..., Any], tuple[str, ...], dict[str, str]]:
+    ) -> tuple[Callable[..., Any], tuple[str, ...], dict[str, Any]]:
         """Return what lists or watches a kind, its arguments and options; of Jobs and pods only those of attempts."""
         own = {"label_selector": LABEL_COMPACTION_UID}
         if kind is ResourceKind.POD:
