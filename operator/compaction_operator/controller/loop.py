@@ -97,7 +97,7 @@ class Controller:
         self._queue: WorkQueue[Key] = WorkQueue(self._rank)
         self._calm: set[Key] = set()
         self._reader_watch = ReaderWatch()
-        self._turns = Turns(self._cache, config)
+        self._turns = Turns(self._cache, config, sees=self.sight.sees)
         self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks, identity=identity)
         services = self._services = Services(
             config,

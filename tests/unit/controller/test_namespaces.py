@@ -271,7 +271,25 @@ async def test_an_attempt_that_went_out_of_sight_holds_its_table() -> None:
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw("free", table=OTHER_TABLE))
     await box.pass_time(600)
     assert (phase(box, "nightly", "default"), phase(box, "free", "default")) == ("Queued", "Running")
-    assert "compaction other/runs" in condition(box.compaction())["message"]
+    message = condition(box.compaction())["message"]
+    assert "compaction other/runs, which works on the same table (namespace other is not served now" in message
+    assert "restart the controller" in message
+
+
+@runs
+async def test_one_that_waits_is_told_when_what_it_waits_for_goes_out_of_sight() -> None:
+    """And when it is back. A namespace that was deleted never is, and the cache has what ran there until a restart."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("runs", namespace="other"))
+    await box.run()
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("nightly"))
+    await box.run()
+    assert "not served" not in condition(box.compaction())["message"]
+    hide(box, "other")
+    await box.pass_time(60)
+    assert "not served" in condition(box.compaction())["message"]
+    await seeing("default", box=box)
+    assert phase(box, "nightly", "default") == "Running"
 
 
 async def with_a_record_that_fails(error: KubeError) -> Sandbox:

@@ -1,5 +1,6 @@
 """What occupies a table: why a compaction of it has to wait for others."""
 
+from collections.abc import Callable
 from datetime import datetime
 from functools import cached_property
 
@@ -28,11 +29,19 @@ class Occupants:
     """
 
     def __init__(
-        self, cache: Cache, table: TableKey, *, config: OperatorConfig, claimed_by: Key | None, now: datetime
+        self,
+        cache: Cache,
+        table: TableKey,
+        *,
+        config: OperatorConfig,
+        claimed_by: Key | None,
+        now: datetime,
+        sees: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._cache = cache
         self._table = table
         self._config = config
+        self._sees = sees
         place, claiming = cache.place(table), claimed_by and cache.compactions.get(claimed_by)
         self._working = set(cache.working(table))
         if claiming and cache.place(claiming.table) == place:
@@ -45,7 +54,7 @@ class Occupants:
         """Return what a compaction of the table waits for, None if it is the next one."""
         for key in self._working:
             if key != compaction.key:
-                return f"compaction {key}, which works on the same table"
+                return f"compaction {key}, which works on the same table{self._way_out(key)}"
         if self._oldest is not None and self._oldest < Age.of(compaction):
             return f"compaction {self._oldest.key}, which comes first"
         return self._unsettled
@@ -55,5 +64,11 @@ class Occupants:
         for cleanup in self._cache.unsettled(self._table):
             # NB: a cleanup without permission is never settled, so it must not block anything.
             if may_use(cleanup, self._config):
-                return f"cleanup {cleanup.key}, which determines what was published"
+                return f"cleanup {cleanup.key}, which determines what was published{self._way_out(cleanup.key)}"
         return None
+
+    def _way_out(self, key: Key) -> str:
+        """Say what to do about a namespace that may never be seen again."""
+        if self._sees(key.namespace):
+            return ""
+        return f" (namespace {key.namespace} is not served now: if it is gone for good, restart the controller)"

@@ -6,7 +6,7 @@ state: after a restart each compaction is looked at once and enters the line.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -71,12 +71,13 @@ class _Claim:
 class Turns:
     """Determines what each compaction waits for, and whose turn it is.
 
-    A claim holds a table between the decision and the recorded attempt.
+    A claim holds a table between the decision and the recorded attempt. `sees` is whether a namespace is watched now.
     """
 
-    def __init__(self, cache: Cache, config: OperatorConfig) -> None:
+    def __init__(self, cache: Cache, config: OperatorConfig, *, sees: Callable[[str], bool] = lambda _: True) -> None:
         self._cache = cache
         self._config = config
+        self._sees = sees
         self._claims: dict[TableKey, _Claim] = {}
         self._offers: dict[Key, _Lane] = {}
         self._tables: Line[TableKey] = Line()
@@ -245,7 +246,7 @@ class Turns:
     def _occupants(self, table: TableKey, now: datetime) -> Occupants:
         claim = self._claims.get(self._cache.place(table))
         claimed_by = claim.key if claim is not None else None
-        return Occupants(self._cache, table, config=self._config, claimed_by=claimed_by, now=now)
+        return Occupants(self._cache, table, config=self._config, claimed_by=claimed_by, now=now, sees=self._sees)
 
     def _wait_for_slot(self, compaction: Compaction, *, told: str | None) -> None:
         self._slots.enter(Age.of(compaction), self._lane(compaction), told=told)
