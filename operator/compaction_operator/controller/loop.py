@@ -222,6 +222,8 @@ class Controller:
         """
         for resource in self._history.end(kind, namespace, version, listed) if kind in KINDS else ():
             self.on_event(kind, "DELETED", resource.raw)
+        if kind is ResourceKind.POLICY:
+            self._policies.keep_only(listed, namespace)
         if self.sight.listed(namespace, kind):
             for event, raw in self._held.release(namespace):
                 self.on_event(ResourceKind.COMPACTION, event, raw)

@@ -617,6 +617,22 @@ async def test_a_policy_out_of_sight_makes_no_look() -> None:
 
 
 @runs
+async def test_a_policy_that_was_deleted_unseen_makes_no_look() -> None:
+    """It would create compactions. Those of other namespaces stay."""
+    box = Sandbox(config=SINGLE)
+    box.kube.apply(ResourceKind.POLICY, policy_raw())
+    await seeing("default", "other", box=box)
+    await show(box, "other")
+    assert len(box.controller._policies.own()) == 1
+    hide(box, "default")
+    box.kube.delete(ResourceKind.POLICY, "default", policy_raw()["metadata"]["name"])
+    await show(box, "default")
+    surveys = box.work.surveys
+    await box.pass_time(3600)
+    assert (box.controller._policies.own(), box.work.surveys) == ([], surveys)
+
+
+@runs
 async def test_the_history_is_checked_where_it_is_seen() -> None:
     """A doubt about a kind asks no namespace that would refuse."""
     box = await with_a_cleanup_that_waits()

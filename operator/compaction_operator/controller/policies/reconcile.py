@@ -1,7 +1,7 @@
 """Runner of CompactionPolicies: look, decide, write the status, then create and delete. Idle without any policy."""
 
 import logging
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -80,6 +80,12 @@ class PolicyRunner:
             self._upkeeps[key] = _Upkeep(policy, self._services.ticks(), memory)
         elif policy.meta.resource_version > known.policy.meta.resource_version:
             self._renew(known, policy)
+
+    def keep_only(self, uids: Collection[str], namespace: str) -> None:
+        """Forget a namespace's policies that a list of all of them does not have: they were deleted unseen."""
+        for key, upkeep in list(self._upkeeps.items()):
+            if key.namespace == namespace and upkeep.policy.meta.uid not in uids:
+                del self._upkeeps[key]
 
     def _renew(self, known: _Upkeep, policy: Policy) -> None:
         old, new = known.policy.spec, policy.spec
