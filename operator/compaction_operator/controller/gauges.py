@@ -76,7 +76,7 @@ class NamespaceGauges(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the current values; none before all namespaces were looked at."""
         if self._loaded():
-            text = "1 if a namespace of a warehouse is watched, 0 if it is missing or its rights are"
+            text = "1 if a namespace of a warehouse is watched, 0 while it cannot be"
             hidden = self._sight.hidden()
             served = (((name,), float(name not in hidden)) for name in self._sight.namespaces or ())
             yield _gauge("namespace_served", text, ("name",), served)

@@ -322,6 +322,21 @@ async def test_an_attempt_whose_record_was_refused_holds_nothing() -> None:
 
 
 @runs
+async def test_in_the_whole_cluster_a_refused_record_is_tried_again_before_others() -> None:
+    """There no namespace goes out of sight: what refuses it is a mistake, which the log shows."""
+    box = Sandbox()
+    await box.start()
+
+    def refuse(kind: ResourceKind, raw: Mapping[str, Any], status: Raw) -> Raw:
+        raise ForbiddenError(FORBIDDEN)
+
+    box.kube.replace_status = refuse  # type: ignore[method-assign]
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    await box.run()
+    assert [claim.key.name for claim in box.controller._turns._claims.values()] == ["nightly"]
+
+
+@runs
 async def test_an_attempt_that_may_be_recorded_out_of_sight_keeps_its_table_and_no_slot() -> None:
     """Its driver may run. Once it is seen, its table is free for it alone."""
     box = await with_a_record_that_fails(KubeError("timed out"))

@@ -51,8 +51,10 @@ class CompactionReconciler:
         try:
             again = None if compaction is None else await self._next(compaction)
             sure = True
-        except ForbiddenError:  # NB: after a conflict a newer version is known to exist, whose attempt may run
-            sure = True
+        except ForbiddenError:
+            # NB: nothing was written, and its namespace may never be seen again. A conflict is no such answer: there is
+            # a newer version, whose attempt may run.
+            sure = self._services.config.watched() is not None
             raise
         finally:
             if compaction is not None:
