@@ -501,17 +501,27 @@ class Controller:
         NB: one at a time: sweeps that wait for a slow metastore would occupy the threads of the looks for readers.
         """
         set_subject(subject(warehouse=warehouse))
-        known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all())
+        hidden = self._hidden()
+        known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all()) - hidden
         try:
             pool, journals = self._pools.of_warehouse(warehouse).polling, self._cache.cleanups.all()
             look_up = None if self.sight.whole else partial(self._journals_of, self._had(journals))
-            trouble = await run_in(pool, self._work.sweep, warehouse, known, journals, look_up=look_up)
+            sweep = partial(self._work.sweep, look_up=look_up, hidden=hidden)
+            trouble = await run_in(pool, sweep, warehouse, known, journals)
         except Exception:
             log.exception("the sweep of warehouse %s failed", warehouse)
             return
         finally:
             self._sweeping.discard(warehouse)
         self._report(warehouse, "sweep", trouble)
+
+    def _hidden(self) -> frozenset[str]:
+        """Return the UIDs of compactions, deleted ones too, that are sure to be of namespaces out of sight."""
+        if self.sight.whole:
+            return frozenset()
+        compactions, sees = self._cache.compactions, self.sight.sees
+        known = {one.meta.uid: one.meta.namespace for one in compactions.all()}
+        return frozenset(uid for uid, where in (known | compactions.deleted()).items() if not sees(where))
 
     def _had(self, journals: Sequence[Cleanup]) -> dict[str, str]:
         """Return the namespaces of compactions that are sure to have been there, by UID.

@@ -26,6 +26,7 @@ from compaction_operator.cleanup.attempt import (
     end_attempt,
     end_dead_entries,
     holdings,
+    keep_hiding,
     orphans,
     others_at_work,
     revoke_uploads,
@@ -277,11 +278,14 @@ class Work:
         journals: Sequence[Cleanup] = (),
         *,
         look_up: LookUp | None = None,
+        hidden: Collection[str] = (),
     ) -> None:
         """End the lost attempts of compactions with unknown UIDs; return the obstacle, if any.
 
         `journals` are all known ones; a lost attempt's uploads are revoked before anything of it is ended. What lies
         out of sight is unknown, too: with `look_up` it tells the journals, and what it does not know is left alone.
+        What is sure to be of compactions with `hidden` UIDs, which are out of sight, keeps its EXCLUSIVE locks: behind
+        one half of a pair may be published (hazard H3), which cannot be completed now.
 
         Searches all locks of the metastore for them: a dead driver's lock remains for some minutes.
         """
@@ -289,6 +293,12 @@ class Work:
         locks, txns = client.all_locks(), client.open_transactions().open
         for orphan in orphans(locks, txns, known=known, now=self._clock()):
             if not self._warehouse(warehouse).allows_database(orphan.table.database):
+                continue
+            if orphan.attempt.uid in hidden:
+                log.warning(
+                    "attempt %s on %s is lost, and its namespace is not served now", orphan.attempt, orphan.table
+                )
+                keep_hiding(client, orphan.attempt, orphan.table)
                 continue
             if (found := look_up(orphan.attempt.uid) if look_up else journals) is not None:
                 log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)

@@ -612,11 +612,29 @@ async def test_an_attempt_whose_journals_cannot_be_looked_up_is_not_swept() -> N
 
 
 @runs
+async def test_attempts_that_went_out_of_sight_are_told_apart_from_unknown_ones() -> None:
+    """Also those whose compactions were deleted before. A lost one keeps its locks until it is seen again."""
+    box = await seeing("default", "other")
+    for name in ("gone", "runs"):
+        box.kube.apply(ResourceKind.COMPACTION, compaction_raw(name, namespace="other"))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
+    box.kube.delete(ResourceKind.COMPACTION, "other", "gone")
+    hide(box, "other")
+    await box.pass_time(31)
+    assert box.work.swept[-1][1] == {"uid-default-nightly"}
+    assert box.work.hidden == {"uid-other-gone", "uid-other-runs"}
+    await show(box, "other")
+    await box.pass_time(31)
+    assert box.work.swept[-1][1] == {"uid-default-nightly", "uid-other-runs"}
+    assert box.work.hidden == frozenset()
+
+
+@runs
 async def test_in_the_whole_cluster_each_unknown_attempt_is_swept() -> None:
     box = Sandbox()
     await box.start()
     await box.pass_time(31)
-    assert (len(box.work.swept), box.work.look_up) == (1, None)
+    assert (len(box.work.swept), box.work.look_up, box.work.hidden) == (1, None, frozenset())
 
 
 @runs

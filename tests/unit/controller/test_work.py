@@ -423,6 +423,17 @@ def test_of_unknown_attempts_only_those_that_were_in_sight_are_ended(tmp_path: P
     assert (metastore.asked("unlock"), names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 
 
+def test_a_lost_attempt_out_of_sight_keeps_hiding_what_it_may_have_published(tmp_path: Path) -> None:
+    """H3: nothing completes half of a pair meanwhile. Other locks end by themselves, and those of others, too."""
+    make_directory(tmp_path, STAGING)
+    lost = replace(own_lock(7), last_heartbeat=LONG_AGO, type="EXCLUSIVE")
+    other = replace(lost, lock_id=9, agent=OWN.replace("uid-default-nightly", "uid-of-another"))
+    metastore = metastore_of(table(tmp_path), locks=(lost, replace(lost, lock_id=8, type="SHARED_READ"), other))
+    hidden = frozenset({"uid-default-nightly"})
+    assert work(metastore).sweep("lake", frozenset(), look_up=lambda _: None, hidden=hidden) is None
+    assert (metastore.asked("heartbeat"), metastore.asked("unlock"), names(tmp_path)) == ([7], [], {STAGING})
+
+
 @pytest.mark.parametrize("volume", [None, Volume(claim_name="other", mount_path="/lake")])
 def test_an_attempt_on_another_volume_keeps_its_lock(tmp_path: Path, volume: Volume | None) -> None:
     """H3: behind it may be half of a pair, which only a warehouse with the table's volume can complete."""
