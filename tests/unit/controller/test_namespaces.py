@@ -3,7 +3,7 @@
 import asyncio
 import io
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -28,12 +28,13 @@ from compaction_operator.controller.kube.client import (
 from compaction_operator.controller.kube.history import WentBackError
 from compaction_operator.controller.kube.resources import Key, ResourceKind
 from compaction_operator.controller.kube.sight import AT_START, NOT_LISTED, PATIENCE, REMIND, Sight
-from compaction_operator.controller.kube.watches import Watch, connections
+from compaction_operator.controller.kube.watches import Watch, connections, watch_all
 from compaction_operator.controller.kube.workers import Load
 from compaction_operator.metastore import QueueState
 from tests.unit.controller.sandbox import (
     CONFIG,
     NOON,
+    FakeKube,
     Sandbox,
     Time,
     cleanup_raw,
@@ -915,3 +916,55 @@ def test_changes_may_come_in_pieces() -> None:
 
 def test_each_watch_has_a_connection() -> None:
     assert connections(["a", "b"]) == 2 * len(ResourceKind)
+
+
+class Watched(FakeKube):
+    """An API server whose watches end at once, and which may refuse some. It notes what it has listed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: set[tuple[ResourceKind, str]] = set()
+        self.listed: list[tuple[ResourceKind, str]] = []
+
+    def pages(self, kind: ResourceKind, namespace: str) -> Iterator[Raw]:
+        self.listed.append((kind, namespace))
+        yield page(self.version, *self.all(kind, namespace))
+
+    def watch(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
+        if (kind, namespace) in self.refused:
+            raise ForbiddenError(FORBIDDEN)
+        return iter(())
+
+
+def test_the_controller_and_its_watches_from_one_end_to_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was deleted unseen is gone once each kind of its namespace was listed again."""
+    no_pauses(monkeypatch)
+
+    async def until(condition: Callable[[], bool]) -> None:
+        while not condition():
+            await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        kube = Watched()
+        box = Sandbox(config=SINGLE, kube=kube)
+        kube.apply(ResourceKind.COMPACTION, compaction_raw("gone", namespace="other", suspend=True))
+        box.create()
+        kube.watchers.clear()
+        sight, compactions = box.controller.sight, box.controller._cache.compactions
+        watching = asyncio.create_task(watch_all(["default", "other"], kube, box.controller))
+        async with asyncio.timeout(30):
+            await box.controller.load()
+            assert (sight.hidden(), len(compactions.all())) == ({}, 1)
+            kube.listed.clear()
+            kube.delete(ResourceKind.COMPACTION, "other", "gone")
+            kube.refused.add((ResourceKind.POD, "other"))
+            await until(lambda: "other" in sight.hidden())
+            known = set(ResourceKind) - {ResourceKind.POD}
+            await until(lambda: all(sight.is_listed("other", kind) for kind in known))
+            assert (list(sight.hidden()), len(compactions.all())) == (["other"], 1)
+            kube.refused.clear()
+            await until(lambda: not sight.hidden())
+        assert (compactions.all(), {namespace for _, namespace in kube.listed}) == ([], {"other"})
+        watching.cancel()
+
+    asyncio.run(scenario())
