@@ -34,6 +34,7 @@ and UnknownWarehouse, and the names of other exceptions.
             Unstopped                   (its own)
         KubeError
             ConflictError
+            CutError
             ExpiredError
             ForbiddenError
             GoneError

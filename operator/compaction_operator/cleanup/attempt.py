@@ -114,7 +114,7 @@ def end_attempt(
     try:
         unreachable = _fence(open_storage, attempt, places)
     except StorageError:
-        keep_hiding(metastore, attempt, table)
+        _keep_hiding(metastore, attempt, table)
         raise
     concerned = {lock_name(place.partition) for place in places}
     locks = [lock for lock in _own_locks(metastore, attempt, table) if whole or lock.partition in concerned]
@@ -138,7 +138,7 @@ def _own_locks(metastore: MetastoreCalls, attempt: Attempt, table: TableRef) -> 
     return tuple(lock for lock in metastore.show_locks(table.database, table.name) if attempt.holds(lock.agent))
 
 
-def keep_hiding(metastore: MetastoreCalls, attempt: Attempt, table: TableRef) -> None:
+def _keep_hiding(metastore: MetastoreCalls, attempt: Attempt, table: TableRef) -> None:
     """Send a heartbeat for the attempt's EXCLUSIVE locks: behind one half of a pair may be published (hazard H3).
 
     NB: otherwise a lock ends after hive.txn.timeout, and the next reader may come before the store answers here again.

@@ -35,6 +35,7 @@ from compaction_operator.controller.kube.lease import LeaseStore
 from compaction_operator.controller.kube.resources import ResourceKind
 from compaction_operator.controller.kube.times import utc_now
 from compaction_operator.controller.kube.watches import connections
+from compaction_operator.controller.kube.watching import connect_watches
 from compaction_operator.controller.loop import Controller
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.otlp import Exporter
@@ -99,7 +100,8 @@ def _controller(config: OperatorConfig, election: Election | None) -> tuple[Cont
     )
     controller = Controller(
         config,
-        kube=connect(permit=permit, watches=connections(config.watched() or ())),
+        kube=connect(permit=permit),
+        watching=connect_watches(connections(watched)) if (watched := config.watched()) else None,
         work=_work(config, permit),
         pools=pools,
         clock=utc_now,

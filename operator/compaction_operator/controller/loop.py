@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -33,6 +34,7 @@ from compaction_operator.controller.kube.resources import (
 from compaction_operator.controller.kube.sight import Sight
 from compaction_operator.controller.kube.times import Clock
 from compaction_operator.controller.kube.watches import watch_all
+from compaction_operator.controller.kube.watching import Watching
 from compaction_operator.controller.kube.workqueue import WorkQueue
 from compaction_operator.controller.metrics import Metrics
 from compaction_operator.controller.ownership import Ownership
@@ -82,8 +84,10 @@ class Controller:
         identity: str = "",
         forecasts: Forecasts | None = None,
         traces: Traces | None = None,
+        watching: Watching | None = None,
     ) -> None:
         self._kube = kube
+        self._watching = watching
         self._work = work
         self._pools = pools
         self._clock = clock
@@ -225,13 +229,15 @@ class Controller:
         if kind is ResourceKind.POLICY:
             self._policies.keep_only(listed, namespace)
         if self.sight.listed(namespace, kind):
-            for event, raw in self._held.release(namespace):
-                self.on_event(ResourceKind.COMPACTION, event, raw)
-            self._renew(namespace)
+            try:
+                for event, raw in self._held.release(namespace):
+                    self.on_event(ResourceKind.COMPACTION, event, raw)
+            finally:
+                self._renew(namespace)
 
-    def on_failed(self, kind: ResourceKind, namespace: str, why: str, *, refused: bool) -> None:
+    def on_failed(self, kind: ResourceKind, namespace: str, why: str, *, refused: bool, silent: float) -> None:
         """Hear why a kind in a namespace is not watched: nothing of a hidden namespace is handled until it is seen."""
-        if self.sight.failed(namespace, kind, why, refused=refused):
+        if self.sight.failed(namespace, kind, why, refused=refused, silent=silent):
             self._renew(namespace)
 
     def is_listed(self, kind: ResourceKind, namespace: str) -> bool:
@@ -289,7 +295,7 @@ class Controller:
         In the end no task of it goes on; calls that a thread makes end by themselves.
         """
         try:
-            await asyncio.gather(self._load_and_work(), watch_all(self.sight.namespaces or (), self._kube, self))
+            await asyncio.gather(self._load_and_work(), self._watch())
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -303,6 +309,11 @@ class Controller:
             return
         for resource in gone:
             self.on_event(resource.kind, "DELETED", resource.raw)
+
+    async def _watch(self) -> None:
+        """Watch single namespaces. Kopf's handlers call `on_event` where it watches the whole cluster."""
+        if self._watching is not None and self.sight.namespaces is not None:
+            await watch_all(self.sight.namespaces, self._watching, self)
 
     async def _load_and_work(self) -> None:
         await self._load_at_last()
@@ -501,13 +512,12 @@ class Controller:
         NB: one at a time: sweeps that wait for a slow metastore would occupy the threads of the looks for readers.
         """
         set_subject(subject(warehouse=warehouse))
-        hidden = self._hidden()
-        known = frozenset(compaction.meta.uid for compaction in self._cache.compactions.all()) - hidden
+        compactions, sees = self._cache.compactions.all(), self.sight.sees
+        known = frozenset(compaction.meta.uid for compaction in compactions if sees(compaction.meta.namespace))
         try:
             pool, journals = self._pools.of_warehouse(warehouse).polling, self._cache.cleanups.all()
             look_up = None if self.sight.whole else partial(self._journals_of, self._had(journals))
-            sweep = partial(self._work.sweep, look_up=look_up, hidden=hidden)
-            trouble = await run_in(pool, sweep, warehouse, known, journals)
+            trouble = await run_in(pool, partial(self._work.sweep, look_up=look_up), warehouse, known, journals)
         except Exception:
             log.exception("the sweep of warehouse %s failed", warehouse)
             return
@@ -515,31 +525,29 @@ class Controller:
             self._sweeping.discard(warehouse)
         self._report(warehouse, "sweep", trouble)
 
-    def _hidden(self) -> frozenset[str]:
-        """Return the UIDs of compactions, deleted ones too, that are sure to be of namespaces out of sight."""
-        if self.sight.whole:
-            return frozenset()
-        compactions, sees = self._cache.compactions, self.sight.sees
-        known = {one.meta.uid: one.meta.namespace for one in compactions.all()}
-        return frozenset(uid for uid, where in (known | compactions.deleted()).items() if not sees(where))
+    def _had(self, journals: Sequence[Cleanup]) -> Mapping[str, set[str]]:
+        """Return the namespaces that compactions have, or had, by UID: one is known, its deletion, or a journal of it.
 
-    def _had(self, journals: Sequence[Cleanup]) -> dict[str, str]:
-        """Return the namespaces of compactions that are sure to have been there, by UID.
-
-        Their deletion was seen, or a journal of them is there.
+        NB: several if a journal lies: a driver's account can create one in its own namespace.
         """
-        named = {one.spec.compaction.uid: one.meta.namespace for one in journals}
-        return named | self._cache.compactions.deleted()
+        had = defaultdict[str, set[str]](set)
+        for one in self._cache.compactions.all():
+            had[one.meta.uid].add(one.meta.namespace)
+        for uid, namespace in self._cache.compactions.deleted().items():
+            had[uid].add(namespace)
+        for journal in journals:
+            had[journal.spec.compaction.uid].add(journal.meta.namespace)
+        return had
 
-    def _journals_of(self, had: Mapping[str, str], uid: str) -> list[Cleanup] | None:
-        """Return a deleted compaction's journals, from any thread. None where they cannot all be known now."""
-        namespace = had.get(uid, "")
-        if not self.sight.sees(namespace):
+    def _journals_of(self, had: Mapping[str, set[str]], uid: str) -> list[Cleanup] | None:
+        """Return a compaction's journals, from any thread. None where they cannot all be known now."""
+        namespaces = had.get(uid, set())
+        if not namespaces or not all(map(self.sight.sees, namespaces)):
             return None
         try:
-            return [read_cleanup(raw) for raw in self._kube.list_cleanups(namespace, uid)]
+            return [read_cleanup(raw) for one in sorted(namespaces) for raw in self._kube.list_cleanups(one, uid)]
         except (KubeError, ValueError) as error:
-            log.warning("what deleted compaction %s of namespace %s left is not ended: %s", uid, namespace, error)
+            log.warning("what deleted compaction %s of namespace %s left is not ended: %s", uid, namespaces, error)
             return None
 
     def _report(self, warehouse: str, operation: str, trouble: Trouble | None) -> None:

@@ -23,10 +23,10 @@ from compaction_operator.api.request import Reason
 from compaction_operator.cleanup.attempt import (
     Attempt,
     Holdings,
+    Orphan,
     end_attempt,
     end_dead_entries,
     holdings,
-    keep_hiding,
     orphans,
     others_at_work,
     revoke_uploads,
@@ -278,33 +278,37 @@ class Work:
         journals: Sequence[Cleanup] = (),
         *,
         look_up: LookUp | None = None,
-        hidden: Collection[str] = (),
     ) -> None:
-        """End the lost attempts of compactions with unknown UIDs; return the obstacle, if any.
+        """End the lost attempts of compactions with unknown UIDs; return the first obstacle, if any.
 
         `journals` are all known ones; a lost attempt's uploads are revoked before anything of it is ended. What lies
         out of sight is unknown, too: with `look_up` it tells the journals, and what it does not know is left alone.
-        What is sure to be of compactions with `hidden` UIDs, which are out of sight, keeps its EXCLUSIVE locks: behind
-        one half of a pair may be published (hazard H3), which cannot be completed now.
+        NB: in Hive 3 no attempt has uploads, and a lost one may have published half of a pair (hazard H3). So each is
+        ended there, as the lock that hides the half ends by itself.
 
         Searches all locks of the metastore for them: a dead driver's lock remains for some minutes.
         """
-        client = self._client(warehouse)
+        client, obstacles = self._client(warehouse), list[StorageError]()
+        if look_up is None:
+            look_up = _always(journals)
+        elif client.generation() is Generation.HIVE3:
+            look_up = _always(())
         locks, txns = client.all_locks(), client.open_transactions().open
         for orphan in orphans(locks, txns, known=known, now=self._clock()):
-            if not self._warehouse(warehouse).allows_database(orphan.table.database):
-                continue
-            if orphan.attempt.uid in hidden:
-                log.warning(
-                    "attempt %s on %s is lost, and its namespace is not served now", orphan.attempt, orphan.table
-                )
-                keep_hiding(client, orphan.attempt, orphan.table)
-                continue
-            if (found := look_up(orphan.attempt.uid) if look_up else journals) is not None:
-                log.warning("ending attempt %s on %s: its compaction is gone", orphan.attempt, orphan.table)
-                left = (one for one in found if attempt_of(one) == orphan.attempt)
-                self._revoke_uploads(self._open_storage(warehouse), left)
-                self._end(warehouse, orphan.attempt, orphan.table)
+            left = look_up(orphan.attempt.uid)
+            if left is not None and self._warehouse(warehouse).allows_database(orphan.table.database):
+                try:
+                    self._end_orphan(warehouse, orphan, left)
+                except StorageError as error:
+                    obstacles.append(error)
+        if obstacles:
+            raise obstacles[0]
+
+    def _end_orphan(self, warehouse: str, orphan: Orphan, journals: Iterable[Cleanup]) -> None:
+        log.warning("ending attempt %s on %s: its compaction is gone, or out of sight", orphan.attempt, orphan.table)
+        left = (one for one in journals if attempt_of(one) == orphan.attempt)
+        self._revoke_uploads(self._open_storage(warehouse), left)
+        self._end(warehouse, orphan.attempt, orphan.table)
 
     def _end(self, warehouse: str, attempt: Attempt, table: TableRef) -> None:
         """End an attempt in all partitions of its table: its own partitions may have been dropped."""
@@ -565,6 +569,10 @@ def _without_kept(cleanup: Cleanup, partitions: Iterable[PartitionEntry]) -> Ite
     for entry in partitions:
         obsolete = tuple(one for one in entry.obsolete if one.name not in kept.get(entry.partition, ()))
         yield entry.model_copy(update={"obsolete": obsolete})
+
+
+def _always(journals: Sequence[Cleanup]) -> LookUp:
+    return lambda _: journals
 
 
 def _out_of_sight(table: TableRef, lock: LockInfo) -> str:

@@ -409,7 +409,6 @@ class FakeWork(Work):
     last_heartbeat: datetime | None = None
     swept: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     look_up: LookUp | None = None
-    hidden: Collection[str] = ()
     drivers_ended: dict[str, bool] = field(default_factory=dict)
     lost_drivers: set[int] = field(default_factory=set)
     locks: tuple[int, ...] = ()
@@ -472,9 +471,8 @@ class FakeWork(Work):
         journals: Sequence[Cleanup] = (),
         *,
         look_up: LookUp | None = None,
-        hidden: Collection[str] = (),
     ) -> Trouble | None:
-        self.look_up, self.hidden = look_up, hidden
+        self.look_up = look_up
         self.swept.append((warehouse, frozenset(known)))
         return REFUSED if self.metastore_down else None
 

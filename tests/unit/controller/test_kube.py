@@ -18,9 +18,10 @@ from compaction_operator.controller.kube.client import (
     KubeError,
     NotReadyError,
     ResourceExistsError,
-    _call,
+    call,
 )
 from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.controller.kube.watching import Watching
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_errors(status: int, reason: str, expected: type[KubeError]) -> None:
         raise error
 
     with pytest.raises(expected, match="because") as raised:
-        _call(refuse)
+        call(refuse)
     assert type(raised.value) is expected
 
 
@@ -62,26 +63,26 @@ class Cutting(BaseHTTPRequestHandler):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda kube: kube.list_pods("n", "j"),
-        lambda kube: list(kube.pages(ResourceKind.POD, "n")),
-        lambda kube: list(kube.pages(ResourceKind.COMPACTION, "n")),
-        lambda kube: list(kube.watch(ResourceKind.JOB, "n", "7")),
+        lambda api: Kube(api).list_pods("n", "j"),
+        lambda api: list(Watching(api).pages(ResourceKind.POD, "n")),
+        lambda api: list(Watching(api).pages(ResourceKind.COMPACTION, "n")),
+        lambda api: list(Watching(api).changes(ResourceKind.JOB, "n", "7")),
     ],
     ids=["list", "pages of pods", "pages of our own", "watch"],
 )
-def test_an_answer_that_is_cut_is_an_error_of_the_api_server(ask: Callable[[Kube], Any]) -> None:
+def test_an_answer_that_is_cut_is_an_error_of_the_api_server(ask: Callable[[client.ApiClient], Any]) -> None:
     """The controller tries again; another error would end what it does."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Cutting) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         settings = client.Configuration(host=f"http://127.0.0.1:{server.server_port}")
         settings.retries = False
         with pytest.raises(KubeError, match=r"not reachable|was cut"):
-            ask(Kube(client.ApiClient(settings)))
+            ask(client.ApiClient(settings))
         server.shutdown()
 
 
 def test_every_call_has_a_timeout() -> None:
-    seen = _call(lambda **options: options)
+    seen = call(lambda **options: options)
     assert all(seconds > 0 for seconds in seen["_request_timeout"])
 
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+import kubernetes
 import pytest
 from urllib3 import HTTPResponse
 
@@ -16,19 +17,20 @@ from compaction_operator.api.cleanup import LABEL_COMPACTION_UID
 from compaction_operator.api.config import WatchScope
 from compaction_operator.api.request import DriverResult, Reason
 from compaction_operator.controller.health import Vitals, readiness
+from compaction_operator.controller.kube import watching
 from compaction_operator.controller.kube.client import (
+    CutError,
     ExpiredError,
     ForbiddenError,
     GoneError,
-    Kube,
     KubeError,
     Raw,
-    _changes,
 )
 from compaction_operator.controller.kube.history import WentBackError
 from compaction_operator.controller.kube.resources import Key, ResourceKind
 from compaction_operator.controller.kube.sight import AT_START, NOT_LISTED, PATIENCE, REMIND, Sight
-from compaction_operator.controller.kube.watches import Watch, connections, watch_all
+from compaction_operator.controller.kube.watches import LONGEST_PAUSE, PAUSE, Watch, connections, watch_all
+from compaction_operator.controller.kube.watching import Watching, changes_in
 from compaction_operator.controller.kube.workers import Load
 from compaction_operator.metastore import QueueState
 from tests.unit.controller.sandbox import (
@@ -67,7 +69,7 @@ async def show(box: Sandbox, namespace: str, *kinds: ResourceKind) -> None:
 
 def hide(box: Sandbox, namespace: str, kind: ResourceKind = ResourceKind.COMPACTION) -> None:
     """Take the rights on one of a namespace's kinds away."""
-    box.controller.on_failed(kind, namespace, FORBIDDEN, refused=True)
+    box.controller.on_failed(kind, namespace, FORBIDDEN, refused=True, silent=0.0)
 
 
 async def seeing(*namespaces: str, box: Sandbox | None = None) -> Sandbox:
@@ -144,8 +146,8 @@ def test_a_watch_that_fails_for_long_hides_its_namespace(caplog: pytest.LogCaptu
     time.seconds += PATIENCE - 1
     assert not fail()
     sight.listed("a", ResourceKind.JOB)
-    assert not fail()
-    time.seconds += PATIENCE - 1
+    assert not fail(silent=10.0)
+    time.seconds += PATIENCE - 11
     assert not fail()
     assert caplog.records == []
     time.seconds += 1
@@ -175,7 +177,7 @@ def test_the_cache_is_loaded_once_each_namespace_has_answered(refused: bool, sec
             assert not box.controller.loaded
             box.time.seconds += passed
             for kind in ResourceKind:
-                box.controller.on_failed(kind, "other", "no", refused=refused)
+                box.controller.on_failed(kind, "other", "no", refused=refused, silent=0.0)
         await asyncio.wait_for(loading, 30)
         assert box.controller.loaded
 
@@ -613,21 +615,34 @@ async def test_an_attempt_whose_journals_cannot_be_looked_up_is_not_swept() -> N
 
 
 @runs
-async def test_attempts_that_went_out_of_sight_are_told_apart_from_unknown_ones() -> None:
-    """Also those whose compactions were deleted before. A lost one keeps its locks until it is seen again."""
+async def test_attempts_out_of_sight_count_as_unknown_until_they_are_seen_again() -> None:
+    """Nothing else ends a lost one meanwhile. Where its uploads must be known for that, it is left alone."""
     box = await seeing("default", "other")
-    for name in ("gone", "runs"):
-        box.kube.apply(ResourceKind.COMPACTION, compaction_raw(name, namespace="other"))
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("runs", namespace="other"))
     box.kube.apply(ResourceKind.COMPACTION, compaction_raw())
-    box.kube.delete(ResourceKind.COMPACTION, "other", "gone")
     hide(box, "other")
     await box.pass_time(31)
     assert box.work.swept[-1][1] == {"uid-default-nightly"}
-    assert box.work.hidden == {"uid-other-gone", "uid-other-runs"}
+    assert swept(box, "uid-other-runs") is None
     await show(box, "other")
     await box.pass_time(31)
     assert box.work.swept[-1][1] == {"uid-default-nightly", "uid-other-runs"}
-    assert box.work.hidden == frozenset()
+
+
+@runs
+async def test_a_journal_elsewhere_makes_no_attempt_out_of_sight_known() -> None:
+    """Its compaction's own journals may name uploads. They are looked up in each namespace that is named."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("runs", namespace="other"))
+    forged = journal_of("runs", "other")
+    forged["metadata"].update(namespace="default", name="forged")
+    box.kube.apply(ResourceKind.CLEANUP, forged)
+    box.kube.apply(ResourceKind.CLEANUP, journal_of("runs", "other"))
+    hide(box, "other")
+    await box.pass_time(31)
+    assert swept(box, "uid-other-runs") is None
+    await show(box, "other")
+    assert swept(box, "uid-other-runs") == ["forged", "runs-1-0"]
 
 
 @runs
@@ -635,7 +650,7 @@ async def test_in_the_whole_cluster_each_unknown_attempt_is_swept() -> None:
     box = Sandbox()
     await box.start()
     await box.pass_time(31)
-    assert (len(box.work.swept), box.work.look_up, box.work.hidden) == (1, None, frozenset())
+    assert (len(box.work.swept), box.work.look_up) == (1, None)
 
 
 @runs
@@ -701,7 +716,7 @@ def test_readiness_names_who_is_not_served() -> None:
     assert readiness(vitals) == (True, ("role: leader", "cache: loaded", f"namespace b: not served: {FORBIDDEN}"))
 
 
-class Scripted(Kube):
+class Scripted(Watching):
     """An API server that answers the calls of a watch one after the other; each is a value or an error."""
 
     def __init__(self, *answers: Any) -> None:
@@ -717,7 +732,7 @@ class Scripted(Kube):
     def pages(self, kind: ResourceKind, namespace: str) -> Iterator[Raw]:
         return self._next()
 
-    def watch(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
+    def changes(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
         self.since.append(since)
         return self._next()
 
@@ -728,6 +743,7 @@ class Heard:
     def __init__(self, *, spoiled: str = "") -> None:
         self.all: list[Any] = []
         self.listed: list[Mapping[str, int]] = []
+        self.silent: list[float] = []
         self.again = False
         self._spoiled = spoiled
 
@@ -744,8 +760,9 @@ class Heard:
         self.all.append("listed")
         self.listed.append({"": version, **listed})
 
-    def on_failed(self, kind: ResourceKind, namespace: str, why: str, *, refused: bool) -> None:
+    def on_failed(self, kind: ResourceKind, namespace: str, why: str, *, refused: bool, silent: float) -> None:
         self.all.append(why if refused else f"not refused: {why}")
+        self.silent.append(silent)
 
     def is_listed(self, kind: ResourceKind, namespace: str) -> bool:
         return not self.again
@@ -772,6 +789,7 @@ def heard(
     *answers: Any,
     kind: ResourceKind = ResourceKind.JOB,
     listener: Heard | None = None,
+    ticks: Callable[[], float] = lambda: 0.0,
 ) -> tuple[Any, Any]:
     """Let a watch follow the script; return what its listener heard, and from which versions it watched."""
     kube, listener = Scripted(*answers, OverError()), listener or Heard()
@@ -779,7 +797,7 @@ def heard(
 
     async def run() -> None:
         with ThreadPoolExecutor(1) as pool, pytest.raises(OverError):
-            await Watch("a", kind, kube, pool, listener).run()
+            await Watch("a", kind, kube, pool, listener, ticks=ticks).run()
 
     asyncio.run(run())
     return listener.all, kube.since
@@ -815,6 +833,41 @@ def test_a_watch_that_is_refused_says_so_and_tries_again(monkeypatch: pytest.Mon
     refused = ForbiddenError(FORBIDDEN)
     said, _ = heard(monkeypatch, refused, [page(5, named("x", 3))], refused, [page(6)], [])
     assert said == [FORBIDDEN, ("ADDED", "x"), FORBIDDEN, "listed"]
+
+
+def test_a_refused_watch_asks_less_and_less_often_until_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each refusal stands in the cluster's audit log."""
+    refused = ForbiddenError(FORBIDDEN)
+    heard(monkeypatch, *[refused] * 5, [page(5)], [], refused)
+    assert PAUSES == [PAUSE, 20.0, 40.0, LONGEST_PAUSE, LONGEST_PAUSE, 1.0, PAUSE]
+
+
+def test_a_watch_that_is_cut_goes_on_from_its_last_change(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Something on the way may cut each watch that is silent for a while: nothing is listed again for that."""
+
+    def cut(*changes: Raw) -> Iterator[Raw]:
+        yield from changes
+        raise CutError("the watch was cut")
+
+    said, since = heard(monkeypatch, [page(5)], cut(change("ADDED", named("x", 6))), cut())
+    assert (said, since, caplog.records) == (["listed", ("ADDED", "x")], ["5", "6", "6"], [])
+
+
+def test_a_failure_says_how_long_nothing_was_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that hangs fails late: what is known by the watch is as old as the last answer."""
+    time = Time()
+
+    def hangs() -> Iterator[Raw]:
+        time.seconds += 90
+        raise KubeError("timed out")
+        yield
+
+    listener = Heard()
+    first = [change("ADDED", named("x", 6))]
+    heard(monkeypatch, [page(5)], first, hangs(), KubeError("away"), [page(7)], listener=listener, ticks=time.ticks)
+    assert listener.silent == [90.0, 90.0]
 
 
 def test_a_watch_whose_version_has_expired_lists_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -872,7 +925,7 @@ def went_back(*_: object) -> None:
 
 
 def test_a_watch_that_fails_is_no_refusal(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """The API server may be away for a moment: what is known still counts. It is said once."""
+    """The API server may be away for a moment: what is known still counts. It is said once each time."""
     away = KubeError("API server not reachable")
     said, _ = heard(monkeypatch, away, away, [page(5)], [], away, [page(5)], [])
     failed = "not refused: API server not reachable"
@@ -897,40 +950,49 @@ def test_a_kind_without_its_crd(monkeypatch: pytest.MonkeyPatch, kind: ResourceK
     [
         (b'{"type": "ERROR", "object": {"code": 410, "reason": "Expired", "message": "too old"}}\n', ExpiredError),
         (b'{"type": "ERROR", "object": {"code": 500, "reason": "InternalError", "message": "no"}}\n', KubeError),
-        (b'{"type": "ADDED", "obj', KubeError),
+        (b'{"type": "ADDED", "obj', CutError),
     ],
 )
 def test_an_error_within_a_watch(body: bytes, expected: type[KubeError]) -> None:
     with pytest.raises(KubeError) as raised:
-        list(_changes(HTTPResponse(io.BytesIO(body), preload_content=False)))
+        list(changes_in(HTTPResponse(io.BytesIO(body), preload_content=False)))
     assert type(raised.value) is expected
+
+
+class Pieces(io.BytesIO):
+    """An answer that comes in pieces of a few bytes."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(7)
 
 
 def test_changes_may_come_in_pieces() -> None:
     lines = b'{"type": "ADDED", "object": {}}\n{"type": "DELETED", "object": {}}\n'
-    assert [one["type"] for one in _changes(HTTPResponse(io.BytesIO(lines), preload_content=False))] == [
-        "ADDED",
-        "DELETED",
-    ]
+    changes = changes_in(HTTPResponse(Pieces(lines), preload_content=False))
+    assert [one["type"] for one in changes] == ["ADDED", "DELETED"]
 
 
-def test_each_watch_has_a_connection() -> None:
-    assert connections(["a", "b"]) == 2 * len(ResourceKind)
+def test_each_watch_has_a_connection_and_repeats_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that hangs would otherwise end after four times its timeout."""
+    monkeypatch.setattr(watching, "configuration", kubernetes.client.Configuration)
+    made = watching.connect_watches(connections(["a", "b"]))
+    settings = made._core.api_client.rest_client.pool_manager.connection_pool_kw
+    assert (settings["maxsize"], settings["retries"].total) == (2 * len(ResourceKind), False)
 
 
-class Watched(FakeKube):
-    """An API server whose watches end at once, and which may refuse some. It notes what it has listed."""
+class Watched(Watching):
+    """The watches of an API server. They end at once, and some may be refused. It notes what it has listed."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, kube: FakeKube) -> None:
+        self._kube = kube
         self.refused: set[tuple[ResourceKind, str]] = set()
         self.listed: list[tuple[ResourceKind, str]] = []
 
     def pages(self, kind: ResourceKind, namespace: str) -> Iterator[Raw]:
         self.listed.append((kind, namespace))
-        yield page(self.version, *self.all(kind, namespace))
+        yield page(self._kube.version, *self._kube.all(kind, namespace))
 
-    def watch(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
+    def changes(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
         if (kind, namespace) in self.refused:
             raise ForbiddenError(FORBIDDEN)
         return iter(())
@@ -945,26 +1007,26 @@ def test_the_controller_and_its_watches_from_one_end_to_the_other(monkeypatch: p
             await asyncio.sleep(0)
 
     async def scenario() -> None:
-        kube = Watched()
-        box = Sandbox(config=SINGLE, kube=kube)
+        kube = FakeKube()
+        watches, box = Watched(kube), Sandbox(config=SINGLE, kube=kube)
         kube.apply(ResourceKind.COMPACTION, compaction_raw("gone", namespace="other", suspend=True))
         box.create()
         kube.watchers.clear()
         sight, compactions = box.controller.sight, box.controller._cache.compactions
-        watching = asyncio.create_task(watch_all(["default", "other"], kube, box.controller))
+        task = asyncio.create_task(watch_all(["default", "other"], watches, box.controller))
         async with asyncio.timeout(30):
             await box.controller.load()
             assert (sight.hidden(), len(compactions.all())) == ({}, 1)
-            kube.listed.clear()
+            watches.listed.clear()
             kube.delete(ResourceKind.COMPACTION, "other", "gone")
-            kube.refused.add((ResourceKind.POD, "other"))
+            watches.refused.add((ResourceKind.POD, "other"))
             await until(lambda: "other" in sight.hidden())
             known = set(ResourceKind) - {ResourceKind.POD}
             await until(lambda: all(sight.is_listed("other", kind) for kind in known))
             assert (list(sight.hidden()), len(compactions.all())) == (["other"], 1)
-            kube.refused.clear()
+            watches.refused.clear()
             await until(lambda: not sight.hidden())
-        assert (compactions.all(), {namespace for _, namespace in kube.listed}) == ([], {"other"})
-        watching.cancel()
+        assert (compactions.all(), {namespace for _, namespace in watches.listed}) == ([], {"other"})
+        task.cancel()
 
     asyncio.run(scenario())

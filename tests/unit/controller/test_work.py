@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from compaction_operator.api.cleanup import PublishedState
-from compaction_operator.api.compaction import CompactionType
+from compaction_operator.api.compaction import CompactionType, TableRef
 from compaction_operator.api.config import Volume, WatchScope
 from compaction_operator.api.request import Reason, agent_info, queue_worker
-from compaction_operator.cleanup.attempt import Holdings
+from compaction_operator.cleanup.attempt import Attempt, Holdings
 from compaction_operator.cleanup.reader_lock import cleanup_agent
 from compaction_operator.cleanup.readers import ReaderSnapshot
 from compaction_operator.cleanup.settle import Settlement
@@ -414,24 +414,39 @@ def test_what_deleted_compactions_left_is_ended_where_the_operator_may(
     assert (metastore.asked("unlock"), names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 
 
-@pytest.mark.parametrize(("known", "ended"), [(True, True), (False, False)])
-def test_of_unknown_attempts_only_those_that_were_in_sight_are_ended(tmp_path: Path, known: bool, ended: bool) -> None:
-    """Others may be at work in namespaces that this operator does not watch, and their uploads are unknown."""
+@pytest.mark.parametrize("generation", Generation)
+@pytest.mark.parametrize("known", [True, False])
+def test_a_lost_attempt_out_of_sight_is_ended_if_its_uploads_are_known(
+    tmp_path: Path, known: bool, generation: Generation
+) -> None:
+    """Hive 3 has none. And there behind its lock may be half of a pair, which readers see once the lock ends (H3)."""
     make_directory(tmp_path, STAGING)
-    metastore = metastore_of(table(tmp_path), locks=(replace(own_lock(7), last_heartbeat=LONG_AGO),))
+    locks = (replace(own_lock(7), last_heartbeat=LONG_AGO),)
+    metastore = metastore_of(table(tmp_path), locks=locks, hive=generation)
     assert work(metastore).sweep("lake", frozenset(), look_up=lambda _: [] if known else None) is None
+    ended = known or generation is Generation.HIVE3
     assert (metastore.asked("unlock"), names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 
 
-def test_a_lost_attempt_out_of_sight_keeps_hiding_what_it_may_have_published(tmp_path: Path) -> None:
-    """H3: nothing completes half of a pair meanwhile. Other locks end by themselves, and those of others, too."""
-    make_directory(tmp_path, STAGING)
-    lost = replace(own_lock(7), last_heartbeat=LONG_AGO, type="EXCLUSIVE")
-    other = replace(lost, lock_id=9, agent=OWN.replace("uid-default-nightly", "uid-of-another"))
-    metastore = metastore_of(table(tmp_path), locks=(lost, replace(lost, lock_id=8, type="SHARED_READ"), other))
-    hidden = frozenset({"uid-default-nightly"})
-    assert work(metastore).sweep("lake", frozenset(), look_up=lambda _: None, hidden=hidden) is None
-    assert (metastore.asked("heartbeat"), metastore.asked("unlock"), names(tmp_path)) == ([7], [], {STAGING})
+def test_a_lost_attempt_that_cannot_be_ended_is_in_the_way_of_no_other(tmp_path: Path) -> None:
+    """Behind the lock of the next one may be half of a pair, which would show before the first is ended (H3)."""
+    away, next_one = (
+        replace(own_lock(number), last_heartbeat=LONG_AGO, agent=OWN.replace("nightly", name))
+        for number, name in ((7, "away"), (8, "next"))
+    )
+    metastore = metastore_of(table(tmp_path), locks=(away, next_one))
+    tried: list[Attempt] = []
+
+    class Hindered(Work):
+        def _end(self, warehouse: str, attempt: Attempt, table: TableRef) -> None:
+            tried.append(attempt)
+            if "away" in attempt.uid:
+                raise StorageError("the store is away")
+            super()._end(warehouse, attempt, table)
+
+    working = Hindered(CONFIG, clock=lambda: NOON, connect=lambda _: metastore.client())
+    assert working.sweep("lake", frozenset()) == Trouble("StorageError", "the store is away")
+    assert ([one.uid[-4:] for one in tried], metastore.asked("unlock")) == (["away", "next"], [8])
 
 
 @pytest.mark.parametrize("volume", [None, Volume(claim_name="other", mount_path="/lake")])
@@ -454,7 +469,8 @@ def test_uploads_of_a_deleted_compaction_are_aborted_before_its_attempt_is_ended
     (tmp_path / "staged").touch()
     uploads = objects.uploads.begin(str(tmp_path), {"base_0000003_v0000050/bucket_00000": f"{tmp_path}/staged"})
     left = journal(tmp_path, entry={"uploads": [upload.to_json() for upload in uploads]})
-    metastore = metastore_of(table(tmp_path), locks=(replace(own_lock(7), last_heartbeat=LONG_AGO),))
+    locks = (replace(own_lock(7), last_heartbeat=LONG_AGO),)
+    metastore = metastore_of(table(tmp_path), locks=locks, hive=Generation.HIVE4)
     at_the_end: list[int] = []
     metastore.on("unlock", lambda *_: at_the_end.append(len(objects.uploads.pending)))
     sweeping = Work(

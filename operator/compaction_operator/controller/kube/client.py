@@ -8,7 +8,6 @@ from typing import Any
 
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
-from urllib3 import HTTPResponse
 from urllib3.exceptions import HTTPError
 from urllib3.util import Retry
 
@@ -26,13 +25,12 @@ Raw = dict[str, Any]
 
 TIMEOUT = (5.0, 30.0)
 """Seconds to connect and to read."""
-WATCH_SECONDS = 60
 PAGE = 200
 THREADS = 8
 LABEL_JOB = "batch.kubernetes.io/job-name"
 OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 EXECUTORS = "spark-role=executor"
-_PLURALS = {
+PLURALS = {
     ResourceKind.COMPACTION: compaction_api.PLURAL,
     ResourceKind.CLEANUP: cleanup_api.PLURAL,
     ResourceKind.POLICY: policy_api.PLURAL,
@@ -57,6 +55,10 @@ class GoneError(KubeError):
 
 class ExpiredError(KubeError):
     """The API server no longer knows the changes after this version: list again."""
+
+
+class CutError(KubeError):
+    """The API server's answer was cut in its midst."""
 
 
 class NotReadyError(KubeError):
@@ -91,43 +93,16 @@ class Kube:
         ask, *arguments = self._lister(kind, namespace)
         return int(ask(*arguments, limit=1)["metadata"]["resourceVersion"])
 
-    def pages(self, kind: ResourceKind, namespace: str) -> Iterator[Raw]:
-        """Yield all watched objects of a kind in a namespace, page by page. NB: they are served as etcd has them."""
-        ask, arguments, own = self._watched(kind, namespace)
-        return _pages(partial(raw_answer, ask, **own), *arguments)
-
-    def watch(self, kind: ResourceKind, namespace: str, since: str) -> Iterator[Raw]:
-        """Begin to watch those objects; return the changes after a version, which end after a minute.
-
-        The API server judges the rights at the beginning of a watch, so a lost one shows soon. This and the changes
-        raise ExpiredError.
-        """
-        ask, arguments, own = self._watched(kind, namespace)
-        until: dict[str, Any] = {"timeout_seconds": WATCH_SECONDS, "timeout": (TIMEOUT[0], WATCH_SECONDS + TIMEOUT[1])}
-        asked = partial(_call, ask, *arguments, _preload_content=False, **own)
-        return _changes(asked(watch=True, resource_version=since, allow_watch_bookmarks=True, **until))
-
-    def _watched(
-        self, kind: ResourceKind, namespace: str
-    ) -> tuple[Callable[..., Any], tuple[str, ...], dict[str, Any]]:
-        """Return what lists or watches a kind, its arguments and options; of Jobs and pods only those of attempts."""
-        own = {"label_selector": LABEL_COMPACTION_UID}
-        if kind is ResourceKind.POD:
-            return self._core.list_namespaced_pod, (namespace,), own
-        if kind is ResourceKind.JOB:
-            return self._batch.list_namespaced_job, (namespace,), own
-        return self._custom.list_namespaced_custom_object, (GROUP, VERSION, namespace, _PLURALS[kind]), {}
-
     def _lister(self, kind: ResourceKind, namespace: str) -> tuple[Callable[..., Raw], *tuple[str, ...]]:
         """Return the call that lists a kind, with its arguments."""
         if namespace:
-            ask = partial(_call, self._custom.list_namespaced_custom_object)
-            return ask, GROUP, VERSION, namespace, _PLURALS[kind]
-        return partial(_call, self._custom.list_cluster_custom_object), GROUP, VERSION, _PLURALS[kind]
+            ask = partial(call, self._custom.list_namespaced_custom_object)
+            return ask, GROUP, VERSION, namespace, PLURALS[kind]
+        return partial(call, self._custom.list_cluster_custom_object), GROUP, VERSION, PLURALS[kind]
 
     def list_cleanups(self, namespace: str, compaction_uid: str) -> list[Raw]:
         """Return the cleanups written by a compaction's attempts."""
-        page = _call(
+        page = call(
             self._custom.list_namespaced_custom_object,
             GROUP,
             VERSION,
@@ -144,12 +119,12 @@ class Kube:
         Raises ConflictError or GoneError otherwise.
         """
         metadata = raw["metadata"]
-        replaced: Raw = _call(
+        replaced: Raw = call(
             self._custom.replace_namespaced_custom_object_status,
             GROUP,
             VERSION,
             metadata["namespace"],
-            _PLURALS[kind],
+            PLURALS[kind],
             metadata["name"],
             {**raw, "status": status},
             field_manager=COMPONENT,
@@ -167,7 +142,7 @@ class Kube:
     def create_compaction(self, manifest: Raw) -> Raw:
         """Create a TableCompaction and return it. Raises ResourceExistsError."""
         namespace = manifest["metadata"]["namespace"]
-        created: Raw = _call(
+        created: Raw = call(
             self._custom.create_namespaced_custom_object,
             GROUP,
             VERSION,
@@ -180,7 +155,7 @@ class Kube:
 
     def find_compactions(self, namespace: str, name: str) -> list[Raw]:
         """Return the TableCompaction of that name in a list, or an empty list: the controller may list, but not get."""
-        page = _call(
+        page = call(
             self._custom.list_namespaced_custom_object,
             GROUP,
             VERSION,
@@ -194,12 +169,12 @@ class Kube:
     def _delete(self, kind: ResourceKind, raw: Mapping[str, Any]) -> None:
         metadata = raw["metadata"]
         only = client.V1Preconditions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
-        _call(
+        call(
             self._custom.delete_namespaced_custom_object,
             GROUP,
             VERSION,
             metadata["namespace"],
-            _PLURALS[kind],
+            PLURALS[kind],
             metadata["name"],
             body=client.V1DeleteOptions(preconditions=only),
         )
@@ -260,16 +235,14 @@ class Kube:
         )
 
 
-def connect(*, permit: Permit = always, context: str | None = None, watches: int = 0) -> Kube:
+def connect(*, permit: Permit = always, context: str | None = None) -> Kube:
     """Connect as `configuration` says. `permit` is asked before each request that changes something.
-
-    `watches` is how many connections are used for a long time.
 
     NB: urllib3 would send such a request up to four times after one question.
     """
     settings = configuration(context)
     settings.retries = Retry(3, connect=0, allowed_methods=("GET",))
-    settings.connection_pool_maxsize = THREADS + watches
+    settings.connection_pool_maxsize = THREADS
     return Kube(_permitted(client.ApiClient(settings), permit))
 
 
@@ -329,10 +302,11 @@ def own_namespace() -> str:
 
 def in_pages(ask: Callable[..., Raw], *arguments: str) -> list[Raw]:
     """Return all items that a call lists, page by page."""
-    return [item for page in _pages(ask, *arguments) for item in page["items"]]
+    return [item for page in pages(ask, *arguments) for item in page["items"]]
 
 
-def _pages(ask: Callable[..., Raw], *arguments: str) -> Iterator[Raw]:
+def pages(ask: Callable[..., Raw], *arguments: str) -> Iterator[Raw]:
+    """Yield what a call lists, page by page."""
     more = ""
     while True:
         page = ask(*arguments, limit=PAGE, _continue=more)
@@ -340,21 +314,6 @@ def _pages(ask: Callable[..., Raw], *arguments: str) -> Iterator[Raw]:
         more = page["metadata"].get("continue", "")
         if not more:
             return
-
-
-def _changes(response: HTTPResponse) -> Iterator[Raw]:
-    """Yield the changes that a watch brings. Raises KubeError for an error in their place."""
-    try:
-        for change in map(json.loads, response):
-            if change["type"] == "ERROR":
-                status = change["object"]
-                message = f"{status.get('code')} {status.get('reason')}: {status.get('message')}"
-                raise ExpiredError(message) if status.get("code") == 410 else KubeError(message)
-            yield change
-    except (HTTPError, ValueError) as error:
-        raise KubeError(f"the watch was cut: {error}") from error
-    finally:
-        response.close()
 
 
 def raw_answer(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:
@@ -369,11 +328,12 @@ def raw_answer(method: Callable[..., Any], *args: Any, **options: Any) -> Raw:
 
 def _body(method: Callable[..., Any], *args: Any, **options: Any) -> bytes:
     """Return the body of an answer. NB: it is read within the call, as it can be cut in its middle."""
-    body: bytes = _call(lambda **asked: method(*args, _preload_content=False, **asked).data, **options)
+    body: bytes = call(lambda **asked: method(*args, _preload_content=False, **asked).data, **options)
     return body
 
 
-def _call(method: Callable[..., Any], *args: Any, timeout: tuple[float, float] = TIMEOUT, **options: Any) -> Any:
+def call(method: Callable[..., Any], *args: Any, timeout: tuple[float, float] = TIMEOUT, **options: Any) -> Any:
+    """Return what a method of the package returns; `timeout`: seconds to connect and to read. Raises KubeError."""
     try:
         return method(*args, _request_timeout=timeout, **options)
     except ApiException as error:

@@ -193,7 +193,8 @@ class Compaction(TableResource[TableCompactionSpec, TableCompactionStatus]):
     def preflight_failed(self) -> bool:
         """Whether its last preflight had no answer, from the metastore or the storage."""
         held = self.status.back_off
-        return held is not None and held.waits > 0 and held.reason != Reason.IN_COMPACTION_QUEUE
+        answers = (Reason.IN_COMPACTION_QUEUE, Reason.WAITING_FOR_LOCK)
+        return held is not None and held.waits > 0 and held.reason not in answers
 
     @property
     def may_hold_table(self) -> bool:

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 NOT_LISTED = "not listed yet"
 HINT = "nothing is done there until it exists and has the roles of the chart (docs/install.md, Rights)"
 PATIENCE = 120.0
-"""Seconds for which a watch may fail for whatever reason until what is known by it counts as out of date."""
+"""Seconds for which a watch may hear nothing, or fail, for any reason until what is known by it is out of date."""
 AT_START = 30.0
 """Seconds for which a watch must have been refused until the controller starts without its namespace: a refusal may be
 the API server's own start. What runs in a namespace that was never listed is unknown."""
@@ -75,10 +75,13 @@ class Sight:
             log.info("namespace %s is served again", namespace)
         return before != after
 
-    def failed(self, namespace: str, kind: ResourceKind, why: str, *, refused: bool) -> bool:
-        """Store that a watch failed; return whether the namespace is hidden by that: if it was `refused`, at once."""
+    def failed(self, namespace: str, kind: ResourceKind, why: str, *, refused: bool, silent: float = 0.0) -> bool:
+        """Store that a watch failed, which has heard nothing for some seconds; return whether that hides the namespace.
+
+        A refusal does so at once.
+        """
         place, before, now = (namespace, kind), self.sees(namespace), self._ticks()
-        lasts = now - self._failing.setdefault(place, now)
+        lasts = now - self._failing.setdefault(place, now if refused else now - silent)
         self._whys[place] = why
         if lasts >= (AT_START if refused else PATIENCE):
             self._answer(place)

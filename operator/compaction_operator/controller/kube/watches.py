@@ -11,15 +11,25 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from itertools import product
 from typing import Any, Protocol
 
-from compaction_operator.controller.kube.client import ExpiredError, ForbiddenError, GoneError, Kube, KubeError, Raw
+from compaction_operator.controller.kube.client import (
+    CutError,
+    ExpiredError,
+    ForbiddenError,
+    GoneError,
+    KubeError,
+    Raw,
+)
 from compaction_operator.controller.kube.cluster import run_in
 from compaction_operator.controller.kube.history import WentBackError
 from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.controller.kube.watching import Watching
 
 log = logging.getLogger(__name__)
 
 PAUSE = 10.0
 """Seconds until a watch that failed tries again: it may be allowed by then."""
+LONGEST_PAUSE = 60.0
+"""The pause of one that is refused grows up to that: each refusal stands in the audit log of the cluster."""
 SHORT = 5.0
 """A watch that ends sooner than after so many seconds pauses before it goes on, longer each time."""
 SPINS = 3
@@ -38,8 +48,8 @@ class Listener(Protocol):
     def on_listed(self, kind: ResourceKind, namespace: str, version: int, listed: Mapping[str, int]) -> None:
         """Hear that all of them have come: the list's version, and theirs by UID. Raises WentBackError."""
 
-    def on_failed(self, kind: ResourceKind, namespace: str, why: str, *, refused: bool) -> None:
-        """Hear why those of a kind in a namespace are not watched now."""
+    def on_failed(self, kind: ResourceKind, namespace: str, why: str, *, refused: bool, silent: float) -> None:
+        """Hear why those of a kind in a namespace are not watched now, and for how many seconds nothing was heard."""
 
     def is_listed(self, kind: ResourceKind, namespace: str) -> bool:
         """Whether they need not be listed again."""
@@ -50,7 +60,7 @@ def connections(namespaces: Collection[str]) -> int:
     return len(namespaces) * len(ResourceKind)
 
 
-async def watch_all(namespaces: Collection[str], kube: Kube, listener: Listener) -> None:
+async def watch_all(namespaces: Collection[str], kube: Watching, listener: Listener) -> None:
     """Tell the listener of all objects of all kinds in some namespaces, for ever. Raises WentBackError."""
     if not namespaces:
         return
@@ -66,7 +76,7 @@ class Watch:
         self,
         namespace: str,
         kind: ResourceKind,
-        kube: Kube,
+        kube: Watching,
         pool: Executor,
         listener: Listener,
         *,
@@ -78,8 +88,11 @@ class Watch:
         self._pool = pool
         self._listener = listener
         self._ticks = ticks
+        self._version = ""
+        self._heard = ticks()
         self._failed = False
         self._short = 0
+        self._refusals = 0
 
     async def run(self) -> None:
         """Watch for ever. Raises WentBackError."""
@@ -88,10 +101,12 @@ class Watch:
             try:
                 await self.follow()
             except ExpiredError as error:
-                self._listener.on_failed(self._kind, self._namespace, str(error), refused=False)
+                self._fail(str(error))
                 pause = self._pause_after(began)
             except ForbiddenError as error:
-                self._listener.on_failed(self._kind, self._namespace, str(error), refused=True)
+                self._fail(str(error), refused=True)
+                self._refusals += 1
+                pause = min(LONGEST_PAUSE, PAUSE * 2.0 ** min(self._refusals - 1, 9))
             except GoneError:
                 self._without_crd()
             except WentBackError:
@@ -105,39 +120,44 @@ class Watch:
 
         Raises KubeError: ExpiredError if the changes since the last one are no longer known.
         """
-        version, listed = await self._list()
-        changes = await self._changes_after(version)
-        self._listener.on_listed(self._kind, self._namespace, int(version), listed)
-        self._failed = False
+        listed = await self._list()
+        changes = await self._begin()
+        self._listener.on_listed(self._kind, self._namespace, int(self._version), listed)
+        self._failed, self._refusals = False, 0
         while True:
             began = self._ticks()
-            version = await self._tell(changes, version)
+            await self._tell(changes)
             if not self._is_listed():
                 return
             await asyncio.sleep(self._pause_after(began))
-            changes = await self._changes_after(version)
+            changes = await self._begin()
 
-    async def _list(self) -> tuple[str, dict[str, int]]:
-        """Tell of all objects; return the list's version, and theirs by UID."""
+    async def _list(self) -> dict[str, int]:
+        """Tell of all objects; return their versions by UID."""
         self._listener.on_listing(self._kind, self._namespace)
-        pages, version, listed = self._kube.pages(self._kind, self._namespace), "", dict[str, int]()
+        pages, listed = self._kube.pages(self._kind, self._namespace), dict[str, int]()
         while (page := await run_in(self._pool, next, pages, None)) is not None:
-            version = page["metadata"]["resourceVersion"]
+            self._version, self._heard = page["metadata"]["resourceVersion"], self._ticks()
             for raw in page["items"]:
                 listed[raw["metadata"]["uid"]] = int(raw["metadata"]["resourceVersion"])
                 self._hear("ADDED", raw)
-        return version, listed
+        return listed
 
-    async def _changes_after(self, version: str) -> Iterator[Raw]:
-        return await run_in(self._pool, self._kube.watch, self._kind, self._namespace, version)
+    async def _begin(self) -> Iterator[Raw]:
+        """Begin to watch the changes after the last one."""
+        changes = await run_in(self._pool, self._kube.changes, self._kind, self._namespace, self._version)
+        self._heard = self._ticks()
+        return changes
 
-    async def _tell(self, changes: Iterator[Raw], version: str) -> str:
-        """Tell of the changes after a version until the API server ends the watch; return the version by then."""
-        while self._is_listed() and (change := await run_in(self._pool, next, changes, None)) is not None:
-            version = change["object"]["metadata"]["resourceVersion"]
-            if change["type"] != "BOOKMARK":
-                self._hear(change["type"], change["object"])
-        return version
+    async def _tell(self, changes: Iterator[Raw]) -> None:
+        """Tell of the changes until the API server ends the watch, or something on the way cuts it."""
+        try:
+            while self._is_listed() and (change := await run_in(self._pool, next, changes, None)) is not None:
+                self._version, self._heard = change["object"]["metadata"]["resourceVersion"], self._ticks()
+                if change["type"] != "BOOKMARK":
+                    self._hear(change["type"], change["object"])
+        except CutError as error:
+            log.debug("%s in namespace %s: %s", self._kind, self._namespace, error)
 
     def _hear(self, event: str, raw: Raw) -> None:
         """Tell of one object. What cannot be handled is in the way of no other, at no start."""
@@ -156,7 +176,7 @@ class Watch:
             self._listener.on_listed(self._kind, self._namespace, 0, {})
         else:
             missing = f"the API server does not know {self._kind}: install the CRDs"
-            self._listener.on_failed(self._kind, self._namespace, missing, refused=True)
+            self._fail(missing, refused=True)
 
     def _note(self, error: Exception) -> None:
         """Log the first of several failures in a row."""
@@ -164,7 +184,11 @@ class Watch:
             text = "the watch of each %s in namespace %s begins again: %s"
             log.warning(text, self._kind, self._namespace, error, exc_info=not isinstance(error, KubeError))
         self._failed = True
-        self._listener.on_failed(self._kind, self._namespace, str(error) or repr(error), refused=False)
+        self._fail(str(error) or repr(error))
+
+    def _fail(self, why: str, *, refused: bool = False) -> None:
+        silent = self._ticks() - self._heard
+        self._listener.on_failed(self._kind, self._namespace, why, refused=refused, silent=silent)
 
     def _pause_after(self, began: float) -> float:
         """Return how long to wait after a watch that has ended as it may: twice as long each time it ends at once."""
