@@ -104,6 +104,14 @@ CASES = (
         {f'{PREFIX}_store_unfit{{warehouse="main",location="s3a://lake/w"}}': "0x60"},
     ),
     Case(
+        "CompactionNamespaceNotServed",
+        {f'{PREFIX}_namespace_served{{name="analytics"}}': "0x60"},
+        "20m",
+        {"name": "analytics"},
+        "The operator cannot watch namespace analytics.",
+        {f'{PREFIX}_namespace_served{{name="analytics"}}': "0x10 1x50"},
+    ),
+    Case(
         "CompactionVerificationFailed",
         {f'{ATTEMPTS}{{{SYSTEM},outcome="VerificationFailed"}}': "0x10 1x60"},
         "20m",

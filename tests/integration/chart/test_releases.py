@@ -152,6 +152,34 @@ def test_a_changed_crd_comes_and_goes_with_its_release(
     wait_until(lambda: noted(cluster, one) == again, timeout=60, what="the new field again")
 
 
+def test_what_is_watched_changes_with_an_upgrade_and_back_with_a_rollback(
+    cluster: Cluster, tenants: tuple[str, str]
+) -> None:
+    """With values that leave the CRDs to the release: what it gave up, a rollback cannot take back."""
+    one, _ = tenants
+    role = f"role.rbac.authorization.k8s.io/{RELEASE}-view"
+    single = {"watch": "Namespaces", "rbac": {"aggregateClusterRoles": False}}
+    assert cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(one)).returncode == 0
+    assert len(cluster_roles(cluster)) > 1
+    done = cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(one) | single)
+    assert (done.returncode, cluster_roles(cluster)) == (0, set()), done.stderr
+    assert role in cluster.names("role", one)
+    assert cluster.helm("rollback", RELEASE, "1", "--namespace", SYSTEM).returncode == 0
+    assert len(cluster_roles(cluster)) > 1
+    assert role not in cluster.names("role", one)
+    without = single | {"crds": {"install": False}}
+    assert cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(one) | without).returncode == 0
+    assert "CustomResourceDefinition" in cluster.helm("rollback", RELEASE, "1", "--namespace", SYSTEM).stderr
+    done = cluster.upgrade(RELEASE, namespace=SYSTEM, values=values(one))
+    assert (done.returncode, len(cluster_roles(cluster)) > 1) == (0, True), done.stderr
+
+
+def cluster_roles(cluster: Cluster) -> set[str]:
+    """Return the release's ClusterRoles."""
+    chosen = ("-l", f"app.kubernetes.io/instance={RELEASE}", "-o", "name")
+    return set(cluster.plane.kubectl("get", "clusterroles", *chosen).split())
+
+
 def with_a_new_field(folder: Path) -> Path:
     """Return a copy of the chart as a later release, whose TableCompactions have one more field."""
     shutil.copytree(CHART, folder)

@@ -337,6 +337,13 @@ def ports(objects: Objects) -> tuple[set[str], set[str]]:
     return {one["name"] for one in container["ports"]}, {one["name"] for one in service["spec"]["ports"]}
 
 
+def test_users_may_have_roles_in_namespaces_while_the_whole_cluster_is_watched() -> None:
+    made = rendered(values(TENANT) | {"rbac": {"aggregateClusterRoles": False}})
+    of_users = {f"{RELEASE}-{one}" for one in ("view", "edit", "approve")}
+    assert {name for kind, place, name in made if (kind, place) == ("Role", TENANT)} > of_users
+    assert {name for kind, _, name in made if kind == "ClusterRole"} == {RELEASE}
+
+
 def test_each_role_of_a_namespace_is_of_use_alone() -> None:
     """Who edits or approves reads first. The rules that Kubernetes adds to its own roles stay as they are."""
     read = {"apiGroups": ["compaction.dev"], "resources": KINDS, "verbs": ["get", "list", "watch"]}

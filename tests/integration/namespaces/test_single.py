@@ -96,7 +96,7 @@ def test_it_works_where_it_has_rights_and_hears_of_nothing_else(plane: Plane, ta
 
 
 def test_a_namespace_that_gets_its_rights_is_served_without_a_restart(plane: Plane, table: FixtureTable) -> None:
-    """It loses them again within a minute after they were taken away, and gets them back. Others go on meanwhile."""
+    """It loses them again after they were taken away, and gets them back. Others go on meanwhile."""
     plane.control.create(restricted_namespace(LATE))
     create(plane, "early", LATE)
     assert status(plane, "early", LATE) == {}
