@@ -57,6 +57,37 @@ COME_AND_GO = "come-and-go"
 """A profile whose drivers let go of executors that are idle."""
 
 
+def _profiles() -> list[dict[str, Any]]:
+    """Return the profiles of single tests. NB: an earlier chart knows fewer fields, and its tests take the default."""
+    return [
+        chart.profile(BROKEN, serviceAccount="default"),
+        chart.profile(UNPULLABLE, image=NO_IMAGE, startTimeout="15s"),
+        chart.profile(
+            LOOKED_AT,
+            volumes=[{"name": "events", "emptyDir": {}}],
+            volumeMounts=[{"name": "events", "mountPath": "/events"}],
+            executor={"nodeSelector": {ADMITTED: ""}},
+            sparkConf={
+                "spark.ui.enabled": "true",
+                "spark.eventLog.enabled": "true",
+                "spark.eventLog.dir": "file:///events",
+            },
+        ),
+        chart.profile(
+            CRAMPED,
+            volumes=[{"name": "ram", "emptyDir": {"medium": "Memory"}}],
+            volumeMounts=[{"name": "ram", "mountPath": "/ram"}],
+        ),
+        chart.profile(
+            COME_AND_GO,
+            sparkConf={
+                "spark.dynamicAllocation.enabled": "true",
+                "spark.dynamicAllocation.executorIdleTimeout": "5s",
+            },
+        ),
+    ]
+
+
 def install(stage: Stage, *beside: Stage, release: chart.Release | None = None, controller_image: str = "") -> None:
     """Install the operator with what the tests need beside the demo's warehouse and profile, and for these stages."""
     folder = stage.settings.warehouse_location.removeprefix("file:")
@@ -67,33 +98,7 @@ def install(stage: Stage, *beside: Stage, release: chart.Release | None = None, 
             chart.warehouse(stage.settings, RECORDED, receipts={"location": f"{folder}/receipts"}),
             *(chart.warehouse(other.settings) for other in beside),
         ],
-        profiles=[
-            chart.profile(BROKEN, serviceAccount="default"),
-            chart.profile(UNPULLABLE, image=NO_IMAGE, startTimeout="15s"),
-            chart.profile(
-                LOOKED_AT,
-                volumes=[{"name": "events", "emptyDir": {}}],
-                volumeMounts=[{"name": "events", "mountPath": "/events"}],
-                executor={"nodeSelector": {ADMITTED: ""}},
-                sparkConf={
-                    "spark.ui.enabled": "true",
-                    "spark.eventLog.enabled": "true",
-                    "spark.eventLog.dir": "file:///events",
-                },
-            ),
-            chart.profile(
-                CRAMPED,
-                volumes=[{"name": "ram", "emptyDir": {"medium": "Memory"}}],
-                volumeMounts=[{"name": "ram", "mountPath": "/ram"}],
-            ),
-            chart.profile(
-                COME_AND_GO,
-                sparkConf={
-                    "spark.dynamicAllocation.enabled": "true",
-                    "spark.dynamicAllocation.executorIdleTimeout": "5s",
-                },
-            ),
-        ],
+        profiles=[] if release else _profiles(),
         controller_image=controller_image,
         ui=True,
     )
