@@ -288,24 +288,29 @@ class Work:
 
         Searches all locks of the metastore for them: a dead driver's lock remains for some minutes.
         """
-        client, obstacles = self._client(warehouse), list[StorageError]()
+        client, obstacles = self._client(warehouse), list[Exception]()
         if look_up is None:
             look_up = _always(journals)
         elif client.generation() is Generation.HIVE3:
             look_up = _always(())
         locks, txns = client.all_locks(), client.open_transactions().open
         for orphan in orphans(locks, txns, known=known, now=self._clock()):
-            left = look_up(orphan.attempt.uid)
-            if left is not None and self._warehouse(warehouse).allows_database(orphan.table.database):
+            if not self._warehouse(warehouse).allows_database(orphan.table.database):
+                continue
+            if (left := look_up(orphan.attempt.uid)) is not None:
                 try:
                     self._end_orphan(warehouse, orphan, left)
-                except StorageError as error:
+                except TROUBLES as error:
+                    log.warning("attempt %s on %s is not ended: %s", orphan.attempt, orphan.table, error)
                     obstacles.append(error)
         if obstacles:
             raise obstacles[0]
 
     def _end_orphan(self, warehouse: str, orphan: Orphan, journals: Iterable[Cleanup]) -> None:
-        log.warning("ending attempt %s on %s: its compaction is gone, or out of sight", orphan.attempt, orphan.table)
+        """End a lost attempt. NB: those before it may have taken minutes, in which its driver went on."""
+        if holdings(self._client(warehouse), orphan.attempt, orphan.table).silence(self._clock()) is None:
+            return
+        log.warning("ending attempt %s on %s: no compaction in sight has it", orphan.attempt, orphan.table)
         left = (one for one in journals if attempt_of(one) == orphan.attempt)
         self._revoke_uploads(self._open_storage(warehouse), left)
         self._end(warehouse, orphan.attempt, orphan.table)

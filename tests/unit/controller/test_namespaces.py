@@ -855,6 +855,37 @@ def test_a_watch_that_is_cut_goes_on_from_its_last_change(
     assert (said, since, caplog.records) == (["listed", ("ADDED", "x")], ["5", "6", "6"], [])
 
 
+def test_a_watch_that_is_always_cut_lists_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is too large for something on the way may be lost each time, though each watch begins well."""
+    time = Time()
+
+    def cut() -> Iterator[Raw]:
+        time.seconds += PATIENCE / 2
+        raise CutError("the watch was cut")
+        yield
+
+    said, since = heard(monkeypatch, [page(5)], cut(), cut(), [page(7)], cut(), ticks=time.ticks)
+    assert (said, since) == (["listed", "listed"], ["5", "5", "7", "7"])
+
+
+def test_one_refusal_after_other_failures_is_not_yet_an_answer() -> None:
+    """At its start the API server may be away, and then refuse until it knows the roles."""
+
+    async def scenario() -> None:
+        time = Time()
+        sight = Sight(["a"], ticks=time.ticks)
+        for refused, seconds in ((False, AT_START), (True, 1.0), (True, AT_START)):
+            assert not sight._complete.is_set()
+            for kind in ResourceKind:
+                sight.failed("a", kind, "no", refused=refused, silent=0.0)
+            time.seconds += seconds
+        for kind in ResourceKind:
+            sight.failed("a", kind, "no", refused=True)
+        await asyncio.wait_for(sight.complete(), 30)
+
+    asyncio.run(scenario())
+
+
 def test_a_failure_says_how_long_nothing_was_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that hangs fails late: what is known by the watch is as old as the last answer."""
     time = Time()

@@ -24,6 +24,7 @@ from compaction_operator.metastore import (
     ORC_SERDE,
     Generation,
     LockInfo,
+    MetastoreError,
     MetastoreUnavailable,
     OpenTransactions,
     Partition,
@@ -428,7 +429,22 @@ def test_a_lost_attempt_out_of_sight_is_ended_if_its_uploads_are_known(
     assert (metastore.asked("unlock"), names(tmp_path)) == (([7], set()) if ended else ([], {STAGING}))
 
 
-def test_a_lost_attempt_that_cannot_be_ended_is_in_the_way_of_no_other(tmp_path: Path) -> None:
+def test_an_attempt_that_shows_up_again_before_it_is_ended_is_left_alone(tmp_path: Path) -> None:
+    """Others that are ended before it may take minutes."""
+    make_directory(tmp_path, STAGING)
+    lost = replace(own_lock(7), last_heartbeat=LONG_AGO)
+    metastore = metastore_of(table(tmp_path), locks=(lost,))
+
+    def beat(*_: object) -> None:
+        metastore.locks = (replace(lost, last_heartbeat=NOON),)
+
+    metastore.on("show_locks", beat)
+    assert work(metastore).sweep("lake", frozenset()) is None
+    assert (metastore.asked("unlock"), names(tmp_path)) == ([], {STAGING})
+
+
+@pytest.mark.parametrize("error", [StorageError("away"), MetastoreError("away")], ids=lambda one: type(one).__name__)
+def test_a_lost_attempt_that_cannot_be_ended_is_in_the_way_of_no_other(tmp_path: Path, error: Exception) -> None:
     """Behind the lock of the next one may be half of a pair, which would show before the first is ended (H3)."""
     away, next_one = (
         replace(own_lock(number), last_heartbeat=LONG_AGO, agent=OWN.replace("nightly", name))
@@ -441,11 +457,11 @@ def test_a_lost_attempt_that_cannot_be_ended_is_in_the_way_of_no_other(tmp_path:
         def _end(self, warehouse: str, attempt: Attempt, table: TableRef) -> None:
             tried.append(attempt)
             if "away" in attempt.uid:
-                raise StorageError("the store is away")
+                raise error
             super()._end(warehouse, attempt, table)
 
     working = Hindered(CONFIG, clock=lambda: NOON, connect=lambda _: metastore.client())
-    assert working.sweep("lake", frozenset()) == Trouble("StorageError", "the store is away")
+    assert working.sweep("lake", frozenset()) == Trouble(type(error).__name__, "away")
     assert ([one.uid[-4:] for one in tried], metastore.asked("unlock")) == (["away", "next"], [8])
 
 

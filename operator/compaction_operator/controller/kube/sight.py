@@ -35,6 +35,7 @@ class Sight:
         self._ticks = ticks
         self._listed: set[tuple[str, ResourceKind]] = set()
         self._failing: dict[tuple[str, ResourceKind], float] = {}
+        self._refused: dict[tuple[str, ResourceKind], float] = {}
         self._whys: dict[tuple[str, ResourceKind], str] = {}
         self._answered: set[tuple[str, ResourceKind]] = set()
         self._told: dict[str, float] = {}
@@ -68,6 +69,7 @@ class Sight:
         place, before = (namespace, kind), self.sees(namespace)
         self._listed.add(place)
         self._failing.pop(place, None)
+        self._refused.pop(place, None)
         self._whys.pop(place, None)
         self._answer(place)
         after = self.sees(namespace)
@@ -83,8 +85,10 @@ class Sight:
         place, before, now = (namespace, kind), self.sees(namespace), self._ticks()
         lasts = now - self._failing.setdefault(place, now if refused else now - silent)
         self._whys[place] = why
-        if lasts >= (AT_START if refused else PATIENCE):
+        if lasts >= PATIENCE or (refused and now - self._refused.setdefault(place, now) >= AT_START):
             self._answer(place)
+        if not refused:
+            self._refused.pop(place, None)
         counts = refused or lasts >= PATIENCE
         if counts:
             self._tell(namespace, why, now)

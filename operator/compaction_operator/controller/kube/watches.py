@@ -22,6 +22,7 @@ from compaction_operator.controller.kube.client import (
 from compaction_operator.controller.kube.cluster import run_in
 from compaction_operator.controller.kube.history import WentBackError
 from compaction_operator.controller.kube.resources import ResourceKind
+from compaction_operator.controller.kube.sight import PATIENCE
 from compaction_operator.controller.kube.watching import Watching
 
 log = logging.getLogger(__name__)
@@ -127,7 +128,8 @@ class Watch:
         while True:
             began = self._ticks()
             await self._tell(changes)
-            if not self._is_listed():
+            # NB: what the API server sends may be lost on the way each time, though each watch begins well.
+            if not self._is_listed() or self._ticks() - self._heard >= PATIENCE:
                 return
             await asyncio.sleep(self._pause_after(began))
             changes = await self._begin()
@@ -145,9 +147,7 @@ class Watch:
 
     async def _begin(self) -> Iterator[Raw]:
         """Begin to watch the changes after the last one."""
-        changes = await run_in(self._pool, self._kube.changes, self._kind, self._namespace, self._version)
-        self._heard = self._ticks()
-        return changes
+        return await run_in(self._pool, self._kube.changes, self._kind, self._namespace, self._version)
 
     async def _tell(self, changes: Iterator[Raw]) -> None:
         """Tell of the changes until the API server ends the watch, or something on the way cuts it."""
@@ -156,6 +156,7 @@ class Watch:
                 self._version, self._heard = change["object"]["metadata"]["resourceVersion"], self._ticks()
                 if change["type"] != "BOOKMARK":
                     self._hear(change["type"], change["object"])
+            self._heard = self._ticks()
         except CutError as error:
             log.debug("%s in namespace %s: %s", self._kind, self._namespace, error)
 
