@@ -1,7 +1,7 @@
 # `make help` lists the targets. Each target first sets up what it needs. Expensive results lie in the user's cache folder.
 .DEFAULT_GOAL := help
 PYTEST_UNIT = .venv/bin/pytest tests/unit -q --numprocesses auto --maxprocesses 8 --dist worksteal
-.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test fault-test queue-test storm hudi-storm hudi-matrix bench bench-apply bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-released bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image audit wheel sbom image-sizes release-images test-arm64 test-supply test-olm playground sql argocd crds chart-readme krew olm lock
+.PHONY: help venv setup try unit coverage sanitize lint test ui-test test-storage crash-test fault-test walkthrough queue-test storm hudi-storm hudi-matrix bench bench-apply bench-controller bench-cores bench-driver bench-forecast bench-hudi bench-hudi-plan bench-look bench-page bench-policy bench-reading bench-released bench-storage bench-stripes demo sandbox-up sandbox-down sandbox-status sandbox-image audit wheel sbom image-sizes release-images test-arm64 test-supply test-olm playground sql argocd crds chart-readme krew olm lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +42,10 @@ crash-test: ## Break the operator at RUNS=200 steps from SEED=1 on (HIVE=3.1.3, 
 	@sandbox/on-plane.sh tests.soak.crash --runs $(or $(RUNS),200) --seed $(or $(SEED),1) --hive $(or $(HIVE),3.1.3) --storage $(or $(STORAGE),file)$(if $(MINUTES), --minutes $(MINUTES))
 
 fault-test: ## Upgrade and roll back under work, from commit EARLIER=…; then outages of the node, the API server, the image (as root)
-	@EARLIER=$(EARLIER) sandbox/fault-test.sh $(ARGS)
+	@EARLIER=$(EARLIER) sandbox/on-cluster.sh tests/e2e/upgrade.py tests/e2e/outages.py $(ARGS)
+
+walkthrough: ## The commands of docs/walkthrough.md, from nothing to two monitored warehouses on the sandbox (as root)
+	@sandbox/on-cluster.sh tests/e2e/walkthrough.py -o log_cli=true -o log_cli_level=INFO $(ARGS)
 
 queue-test: ## ENTRIES=200 of Hive 4's queue, with processes killed at each step of an entry's way (SEED=1; as root)
 	@sandbox/on-plane.sh tests.soak.queue --entries $(or $(ENTRIES),200) --seed $(or $(SEED),1)
