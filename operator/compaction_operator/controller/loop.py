@@ -102,7 +102,9 @@ class Controller:
         self._calm: set[Key] = set()
         self._reader_watch = ReaderWatch()
         self._turns = Turns(self._cache, config, sees=self.sight.sees)
-        self._cluster = Cluster(kube, self._cache, pools.kube, clock=clock, ticks=ticks, identity=identity)
+        self._cluster = Cluster(
+            kube, self._cache, pools.kube, clock=clock, ticks=ticks, identity=identity, sees=self.sight.sees
+        )
         services = self._services = Services(
             config,
             ownership,

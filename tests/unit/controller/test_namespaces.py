@@ -525,6 +525,28 @@ async def test_a_compaction_deleted_out_of_sight_holds_its_table_until_its_journ
 
 
 @runs
+async def test_one_that_is_gone_when_it_is_written_out_of_sight_holds_its_table() -> None:
+    """Its namespace goes out of sight while the API server answers."""
+    box = await seeing("default", "other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("runs", namespace="other"))
+    await box.run()
+
+    def gone(*_: object) -> Raw:
+        hide(box, "other", ResourceKind.CLEANUP)
+        raise GoneError("404")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(box.kube, "replace_status", gone)
+        suspended = box.kube.objects[ResourceKind.COMPACTION, "other", "runs"]
+        box.kube.apply(ResourceKind.COMPACTION, {**suspended, "spec": {**suspended["spec"], "suspend": True}})
+        await box.run()
+    assert not box.controller.sight.sees("other")
+    box.kube.apply(ResourceKind.COMPACTION, compaction_raw("nightly"))
+    await box.pass_time(60)
+    assert phase(box, "nightly", "default") == "Queued"
+
+
+@runs
 async def test_one_made_again_out_of_sight_does_not_free_its_table_either() -> None:
     """The new one's name is the old one's. Once seen, the old one is gone, and the new one there."""
     box = await seeing("default", "other")

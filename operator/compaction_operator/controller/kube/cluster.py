@@ -121,7 +121,8 @@ async def run_in(pool: Executor, function: Callable[P, R], *args: P.args, **opti
 class Cluster:
     """The API server and its cached state. Methods raise KubeError for failures that a retry may fix.
 
-    `identity` is what the operator writes as itself into each status, empty if it is unknown.
+    `identity` is what the operator writes as itself into each status, empty if it is unknown. `sees` is whether a
+    namespace is watched now.
     """
 
     def __init__(
@@ -133,6 +134,7 @@ class Cluster:
         clock: Clock,
         ticks: Callable[[], float],
         identity: str = "",
+        sees: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._kube = kube
         self._cache = cache
@@ -140,6 +142,7 @@ class Cluster:
         self._clock = clock
         self._ticks = ticks
         self._identity = identity
+        self._sees = sees
         self._told: Recent[str, float] = Recent(REMEMBERED)
         self._jobs: Recent[tuple[str, str], tuple[JobView, float]] = Recent(REMEMBERED)
         self._reported: Recent[tuple[str, str], JobView] = Recent(REMEMBERED)
@@ -160,7 +163,9 @@ class Cluster:
         try:
             raw = await run_in(self._pool, self._kube.replace_status, old.kind, old.raw, written.to_json())
         except GoneError:
-            self._cache.drop(old.key, old.meta.uid)
+            # NB: out of sight it may have left a journal that is not known: the next list drops it.
+            if self._sees(old.meta.namespace):
+                self._cache.drop(old.key, old.meta.uid)
             raise
         self._cache.put(old.kind, raw)
         known = self._cache.of_kind(old.kind).get(old.key)
