@@ -63,12 +63,15 @@ def _folder(
 
     NB: never a Hudi table's own: what lies in it that is not the table's may be taken for a partition.
     """
-    listed = False
+    listed, later = False, ""
     try:
         storage = open_storage(folder)
         if made_later and not storage.exists(folder):
+            later = f"; the controller makes {folder} when it needs it"
             folder = folder.rpartition("/")[0]
-        entries, listed = storage.list(folder), True
+        # NB: object stores have no empty folders, and a new warehouse is empty.
+        entries = storage.list(folder) if not storage.uploads or storage.exists(folder) else ()
+        listed = True
         if ".hoodie" in (entry.name for entry in entries):
             if made_later:
                 return report.failed(f"{folder} is a Hudi table, not a folder for receipts", _OUT)
@@ -80,4 +83,4 @@ def _folder(
         return report.failed(f"{folder}: {error}", _RIGHTS)
     if why is not None:
         return report.failed(f"{folder} cannot be published to safely: {why}", _UNFIT)
-    return report.ok(f"{folder} can be listed, written and cleaned")
+    return report.ok(f"{folder} can be listed, written and cleaned{later}")

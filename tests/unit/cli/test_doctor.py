@@ -53,6 +53,7 @@ from compaction_operator.metastore import (
 from compaction_operator.metastore.initiator import CLEANER_ON, INITIATOR_ON
 from compaction_operator.storage import AlreadyExistsError, Entry, LocalStorage, StorageError, probe_renames
 from tests.support.metastore import FakeMetastore
+from tests.support.object_store import ObjectStore
 from tests.unit.cli.conftest import FakeApi, write_kubeconfig
 from tests.unit.controller.sandbox import reader
 from tests.unit.test_cli import verb
@@ -216,10 +217,17 @@ def test_a_folder_that_is_not_there_fails_and_is_not_made(tmp_path: Path) -> Non
     assert not (tmp_path / "lake").exists()
 
 
+def test_an_empty_bucket_is_a_folder_for_tables(tmp_path: Path) -> None:
+    """Object stores have no empty folders, and a new warehouse is empty."""
+    folder = str(tmp_path / "lake")
+    (found,) = check_storage(warehouse(folder=folder), lambda _: ObjectStore())
+    assert (found.level, found.message) == (OK, f"{folder} can be listed, written and cleaned")
+
+
 def test_receipts_are_checked_where_their_folder_will_be_made(tmp_path: Path) -> None:
     place = Receipts(location=f"{tmp_path}/receipts")
     first, second = check_storage(warehouse(folder=str(tmp_path), receipts=place), lambda _: LocalStorage())
-    assert second == first
+    assert second.message == f"{first.message}; the controller makes {place.location} when it needs it"
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "receipts").mkdir()
     *_, there = check_storage(warehouse(folder=str(tmp_path), receipts=place), lambda _: LocalStorage())
