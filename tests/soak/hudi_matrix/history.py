@@ -36,6 +36,11 @@ class Row(NamedTuple):
     places: tuple[tuple[int, str | None], ...]
 
 
+def by_id(row: Row) -> tuple[bool, int]:
+    """Return what rows are sorted by: a reader that is wrong may show one whose key is null."""
+    return row.id is not None, row.id
+
+
 FIRST = (
     Commit(range(100), 10),
     Commit(range(40), 30),

@@ -33,6 +33,7 @@ from tests.soak.hudi_matrix.history import (
     Model,
     Row,
     Writes,
+    by_id,
 )
 from tests.soak.hudi_matrix.table import MatrixTable
 
@@ -389,5 +390,5 @@ def _difference(expected: list[Row], may_show: list[Row], read: Callable[[], lis
     shown = set(found)
     if len(shown) == len(found) and set(expected) <= shown <= set(may_show):
         return ""
-    wrong: list[Any] = sorted((set(expected) - shown) | (shown - set(may_show)), key=lambda row: row.id)
+    wrong: list[Any] = sorted((set(expected) - shown) | (shown - set(may_show)), key=by_id)
     return f"{len(found)} rows for {len(expected)}: {wrong[:2]}"

@@ -11,7 +11,7 @@ from sandbox.hudi.look import timeline
 from sandbox.hudi.table import Ordering
 
 from compaction_operator.hudi.merging import PAYLOADS
-from tests.soak.hudi_matrix.history import Commit, How, Row, row_of
+from tests.soak.hudi_matrix.history import Commit, How, Row, by_id, row_of
 
 COLUMNS = Row._fields
 SCHEMA = (
@@ -124,7 +124,7 @@ class MatrixTable:
 
 def _rows(found: Iterable[Iterable[Any]]) -> list[Row]:
     """Return rows by key. NB: a reader's answer may hold a key twice, with nulls for what it did not read."""
-    return sorted((Row(*map(_plain, one)) for one in found), key=lambda row: (row.id is not None, row.id))
+    return sorted((Row(*map(_plain, one)) for one in found), key=by_id)
 
 
 def _plain(value: Any) -> Any:

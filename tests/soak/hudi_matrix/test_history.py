@@ -18,9 +18,15 @@ from tests.soak.hudi_matrix.history import (
     row_of,
 )
 from tests.soak.hudi_matrix.report import faults, table_of, unanswered
-from tests.soak.hudi_matrix.run import ASKED, NO_JVM, WRITERS, Cell, Query, Seen, State, cells
+from tests.soak.hudi_matrix.run import ASKED, NO_JVM, WRITERS, Cell, Query, Seen, State, _difference, cells
 
 OLD = "1.0.2"
+
+
+def test_rows_without_a_key_are_a_difference_and_no_error() -> None:
+    """A reader without a JVM shows them beside others, of partial updates."""
+    rows = [row_of(0, 20), row_of(0, 20)._replace(id=None), row_of(1, 20)._replace(id=None)]  # type: ignore[arg-type]
+    assert _difference([], [], lambda: rows).startswith("3 rows for 0: ")
 
 
 @pytest.mark.parametrize(("ordering", "ts"), [(Ordering.EVENT_TIME, 30), (Ordering.COMMIT_TIME, 20)])
