@@ -1,7 +1,7 @@
 """The commands of docs/walkthrough.md on the sandbox, in their order: from nothing to two warehouses with alerts.
 
-`make walkthrough` runs it, and CI does not: it takes minutes, and tables on S3 with a metastore of their own. What a
-reader is told to replace is replaced: registry, metastores, table. Images are those that the sandbox has made.
+`make walkthrough` runs it, and CI does not: it takes minutes, and tables on S3 with a metastore of their own. What the
+page asks readers to replace is replaced: registry, metastores, table. Images are those that the sandbox has made.
 """
 
 import base64
