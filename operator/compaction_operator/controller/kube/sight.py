@@ -85,10 +85,12 @@ class Sight:
         place, before, now = (namespace, kind), self.sees(namespace), self._ticks()
         lasts = now - self._failing.setdefault(place, now if refused else now - silent)
         self._whys[place] = why
-        if lasts >= PATIENCE or (refused and now - self._refused.setdefault(place, now) >= AT_START):
-            self._answer(place)
-        if not refused:
+        if refused:
+            self._refused.setdefault(place, now)
+        else:
             self._refused.pop(place, None)
+        if lasts >= PATIENCE or now - self._refused.get(place, now) >= AT_START:
+            self._answer(place)
         counts = refused or lasts >= PATIENCE
         if counts:
             self._tell(namespace, why, now)

@@ -11,6 +11,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from itertools import product
 from typing import Any, Protocol
 
+from compaction_operator.api.model import backed_off
 from compaction_operator.controller.kube.client import (
     CutError,
     ExpiredError,
@@ -107,7 +108,7 @@ class Watch:
             except ForbiddenError as error:
                 self._fail(str(error), refused=True)
                 self._refusals += 1
-                pause = min(LONGEST_PAUSE, PAUSE * 2.0 ** min(self._refusals - 1, 9))
+                pause = backed_off(PAUSE, self._refusals, cap=LONGEST_PAUSE)
             except GoneError:
                 self._without_crd()
             except WentBackError:
@@ -196,4 +197,4 @@ class Watch:
         self._short = self._short + 1 if self._ticks() - began < SHORT else 0
         if self._short == SPINS:
             log.warning("the API server ends each watch of %s in namespace %s at once", self._kind, self._namespace)
-        return min(PAUSE, 2.0 ** min(self._short - 1, 9)) if self._short else 0.0
+        return backed_off(1.0, self._short, cap=PAUSE) if self._short else 0.0
