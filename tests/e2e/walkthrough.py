@@ -183,7 +183,7 @@ def check_scraped(stage: Stage) -> None:
         found = [stage.cluster.kubectl("get", "--raw", path) for path in paths]
         return sorted(re.findall(r"^compaction_operator_leader (\S+)$", "\n".join(found), re.MULTILINE))
 
-    wait_until(lambda: leaders() == ["0.0", "1.0"], timeout=60, what="two controllers, one of which leads")
+    wait_until(lambda: leaders() == ["0.0", "1.0"], timeout=60, what="a leader beside a standby")
 
 
 def port_of(pod: dict[str, Any], endpoint: dict[str, Any]) -> int:
